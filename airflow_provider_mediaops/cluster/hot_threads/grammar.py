@@ -88,7 +88,9 @@ _SAMPLING = re.compile(
     r"(?:, ?ignoreIdleThreads= ?(true|false)\Z)?(.*)",
     re.DOTALL,
 )
-_BRACKET = re.compile(r"[\[\]]")
+# One or two pairs of brackets, which may hold others.
+_SLOT = r"\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]"
+_SLOTS = re.compile(rf"{_SLOT}(?:{_SLOT})?")
 _THREAD_NUMBER = re.compile(r" #[0-9]{1,9}$")
 
 # A power of ten as a text costs no precision: 503.3ms are 0.5033 s.
@@ -208,29 +210,15 @@ def read_origin(name: str, section: str | None) -> tuple[str | None, str | None]
         return None, None
     known = f"{product}[{section}]"
     if product and section and name.startswith(f"{known}["):
-        slots = _bracketed(name, start=len(known), limit=1)
-        return section, shared(_pool(slots[0])) if slots else None
-    slots = _bracketed(name, start=len(product), limit=2)
-    if not slots:
+        slot = _SLOTS.match(name, len(known))
+        return section, shared(_pool(slot[1])) if slot else None
+    slots = _SLOTS.match(name, len(product))
+    if slots is None:
         return None, None
-    if not product or len(slots) == 1 or slots[1].startswith("T#"):
-        return None, shared(_pool(slots[0]))
-    return shared(slots[0]), shared(_pool(slots[1]))
-
-
-def _bracketed(text: str, *, start: int, limit: int) -> list[str]:
-    """Return the contents of the first `limit` bracket pairs that follow one another from `start`."""
-    slots: list[str] = []
-    depth = 0
-    for match in _BRACKET.finditer(text, start):
-        opens = match[0] == "["
-        if not depth and (len(slots) == limit or not opens or match.start() != start):
-            break
-        depth += 1 if opens else -1
-        if not depth:
-            slots.append(text[start + 1 : match.start()])
-            start = match.end()
-    return slots
+    first, second = slots.groups()
+    if not product or second is None or second.startswith("T#"):
+        return None, shared(_pool(first))
+    return shared(first), shared(_pool(second))
 
 
 def _pool(slot: str) -> str:

@@ -73,7 +73,11 @@ def _read_identity(text: str) -> dict[str, Any]:
     if match:
         return dict(zip(_IDENTITY_SLOTS, match.groups(), strict=True))
     # Elasticsearch 1 and 2 print one id. Here a cut header has what is left of it, too.
-    slots = text.removeprefix("{").removesuffix("}").split("}{")
+    return _read_slots(text.removeprefix("{").removesuffix("}").split("}{"))
+
+
+def _read_slots(slots: list[str]) -> dict[str, Any]:
+    """Return name, ids and host, each of which may be missing."""
     fields: dict[str, Any] = {}
     if len(slots) != len(("id", "host")) or not _is_id(slots[0]):
         fields["name"] = slots.pop(0)
@@ -89,31 +93,21 @@ def _read_identity(text: str) -> dict[str, Any]:
 
 
 def _read_brackets(header: str) -> tuple[dict[str, Any], str]:
+    """Return the values in a header of Elasticsearch 1, and the text after the address that is not of attributes."""
     head, inet_mark, rest = header.partition("[inet[")
-    inet, closed, attributes = rest.partition("]]")
+    inet, closed, rest = rest.partition("]]")
     slots = head.removeprefix("[").removesuffix("]").split("][")
-    nameless = len(slots) == len(("id", "host")) and _is_id(slots[0]) and not _is_id(slots[1])
-    fields: dict[str, Any] = {}
-    if not nameless:
-        # A name may hold what looks like the end of a slot.
-        last = max(1, len(slots) - len(("id", "host")))
-        fields["name"], slots = "][".join(slots[:last]), slots[last:]
-    if slots:
-        fields["node_id"] = slots.pop(0)
-    if slots:
-        fields["host"] = slots.pop(0)
+    # A name may hold what looks like the end of a slot.
+    last = max(1, len(slots) - len(("id", "host")))
+    fields = _read_slots(["][".join(slots[:last]), *slots[last:]])
     if inet_mark and not closed:
         return fields, inet_mark + inet
     if closed:
         inet_host, _, fields["address"] = inet.rpartition("/")
         if inet_host:
             fields.setdefault("host", inet_host)
-    if not attributes:
-        return fields, ""
-    if not attributes.startswith("{"):
-        return fields, attributes
-    fields["attributes"] = _read_attributes(attributes.removeprefix("{").removesuffix("}"))
-    return fields, ""
+    unknown, fields["attributes"] = _without_attributes(rest)
+    return fields, unknown
 
 
 # Those of most nodes are equal.

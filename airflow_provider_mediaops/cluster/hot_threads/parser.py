@@ -8,9 +8,9 @@ each piece belongs to one part and none is left out. Lines that are not understo
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     FRAME_LINE,
@@ -39,6 +39,7 @@ _MAX_REMARKS = 10_000
 _MAX_FRAMES, _MAX_GROUPS = 5_000, 1_000
 # Groups are found by their first characters: the group's own line, and more or less of the first frame.
 _HEAD = 100
+_BEGIN_A_NODE = ("node", "sampling", "thread")
 # What may stand below the line of a group.
 _IN_A_STACK = ("frames", "other", "blank", "failure")
 # Of lines where they begin no part and belong to none.
@@ -93,133 +94,141 @@ def _amount_read(report: HotThreadsReport) -> int:
     return amount
 
 
-@dataclass(slots=True)
-class _OpenGroup:
-    """A group of snapshots whose lines are being read."""
-
-    snapshots: int
-    total: int | None
-    elements: int | None
-    most: int  # frames that belong to it
-    frames: list[str] = field(default_factory=list)
-    is_regular: bool = True  # whether all of its lines were understood
-
-
 class _Parser:
-    """The part of a text that is being read, the node and the thread that it belongs to, and all that is complete."""
+    """Reads a text from front to back: its nodes, the threads of each, and their groups of snapshots."""
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._next: re.Match[str] | None = None  # the lines of one form that are read next; None at the end
+        self._start = 0  # where they begin
         self._remarks: list[tuple[int, int, str]] = []  # where lines are that were not understood, and why
-        self._kind: Literal["before", "node", "thread", "group"] = "before"  # of the part that is being read
-        self._line = (0, 0)  # where its first line is
-        self._before = ""
-        self._nodes: list[HotNode] = []
-        self._node: dict[str, Any] = {}
-        self._node_name: str | None = None
-        self._has_header = False
-        self._needs_sampling = False  # whether a sampling line should follow the header, and did not yet
-        self._threads: list[HotThread] = []
-        self._thread: dict[str, Any] | None = None
-        self._groups: list[StackGroup] = []
-        self._group: _OpenGroup | None = None
         # Frames repeat from stack to stack, whole groups from thread to thread: each is kept once.
         self._known_frames: dict[str, str] = {}
         self._known_groups: dict[str, list[StackGroup]] = {}
         self._known_count = 0
+        self._last_groups: tuple[StackGroup, ...] = ()
 
     def report(self) -> HotThreadsReport:
-        part = self._part_at(0)
-        while part:
-            part = self._read(part)
-        self._end_part(len(self._text))
-        if self._kind == "thread":
-            self._remark(*self._line, "the text ends before this thread's stack")
-        self._end_node()
-        if self._before.strip() and not self._nodes:
-            self._nodes, self._before = [HotNode(source=self._before)], ""
-        return HotThreadsReport(source=self._before, nodes=tuple(self._nodes), unparsed=self._unparsed())
+        self._go_to(0)
+        self._pass_over(until=_BEGIN_A_NODE)
+        before = self._text[: self._start]
+        nodes = []
+        while self._next:
+            nodes.append(self._read_node(self._next))
+        if before.strip() and not nodes:
+            nodes, before = [HotNode(source=before)], ""
+        return HotThreadsReport(source=before, nodes=tuple(nodes), unparsed=self._unparsed())
 
-    def _part_at(self, position: int) -> re.Match[str] | None:
-        return PARTS.match(self._text, position) if position < len(self._text) else None
+    def _go_to(self, position: int) -> None:
+        self._start = position
+        self._next = PARTS.match(self._text, position) if position < len(self._text) else None
 
-    def _read(self, part: re.Match[str]) -> re.Match[str] | None:
-        """Read lines of one form; return those that follow."""
-        form = part.lastgroup
-        if form == "group" and self._thread is not None:
-            self._begin("group", part)
-            if known := self._known_group(part.start()):
-                following = self._part_at(part.start() + len(known.source))
-                if following is None or following.lastgroup not in _IN_A_STACK:
-                    self._groups.append(known)
-                    return following
-            snapshots, total, elements = read_group(part[form])
-            self._group = _OpenGroup(snapshots, total, elements, sys.maxsize if elements is None else elements)
-        elif form == "thread":
-            self._read_thread(part)
-        elif form == "node":
-            self._read_header(part)
-        elif form == "sampling":
-            self._read_sampling(part)
-        elif form == "failure" and self._needs_sampling and self._kind == "node":
-            self._node["failure"], self._needs_sampling = part[form].rstrip(), False
-        elif self._group is not None:
-            self._read_stack(part, self._group)
-        elif form != "blank":
-            self._remark(*part.span(), _OUT_OF_PLACE.get(form or "", _UNKNOWN))
-        return self._part_at(part.end())
+    def _pass_over(self, *, until: tuple[str, ...]) -> None:
+        """Go on to lines of certain forms; those before them are out of place."""
+        while (part := self._next) and part.lastgroup not in until:
+            self._remark_place(part)
+            self._go_to(part.end())
 
-    def _read_header(self, part: re.Match[str]) -> None:
-        self._begin("node", part)
+    def _remark_place(self, part: re.Match[str]) -> None:
+        if part.lastgroup != "blank":
+            self._remark(*part.span(), _OUT_OF_PLACE.get(part.lastgroup or "", _UNKNOWN))
+
+    def _read_node(self, first: re.Match[str]) -> HotNode:
+        """Read a node's header, the line on its sampling, and its threads; a piece of a report may lack the former."""
+        has_header = first.lastgroup == "node"
+        values, needs_sampling = self._read_header(first) if has_header else ({}, False)
+        while (part := self._next) and part.lastgroup not in ("node", "thread"):
+            if part.lastgroup == "sampling":
+                self._read_sampling(part, values)
+                needs_sampling = False
+            elif part.lastgroup == "failure" and needs_sampling:
+                values["failure"], needs_sampling = part["failure"].rstrip(), False
+            else:
+                self._remark_place(part)
+            self._go_to(part.end())
+        values["source"] = self._text[first.start() : self._start]
+        if needs_sampling:
+            self._remark(*first.span(), "no 'Hot threads at' line follows this node's header")
+        name, threads = values.get("name"), []
+        while (part := self._next) and part.lastgroup == "thread":
+            thread, reason = read_usage(part["thread"].rstrip(), name)
+            origin = thread.get("node_name")
+            if origin and origin != name and not has_header:
+                # Only the threads' names show to which node a piece without header belongs.
+                if name:
+                    break
+                name = origin
+            if reason:
+                self._remark(*part.span(), reason)
+            threads.append(self._read_thread(part, thread))
+        return HotNode(**{**values, "name": name}, threads=tuple(threads))
+
+    def _read_header(self, part: re.Match[str]) -> tuple[dict[str, Any], bool]:
+        """Return the values of a header, and whether a line on the sampling should follow."""
         header = part["node"].removeprefix(HEADER).strip()
-        self._node, reason = read_header(header)
-        self._node_name, self._has_header = self._node.get("name"), True
-        self._needs_sampling = header.startswith("{") and header.endswith("}")
+        values, reason = read_header(header)
         if reason:
             self._remark(*part.span(), reason)
+        self._go_to(part.end())
+        return values, header.startswith("{") and header.endswith("}")
 
-    def _read_sampling(self, part: re.Match[str]) -> None:
-        if self._kind != "node":
-            # Below a thread it begins a section whose header is missing.
-            self._begin("node", part)
-        if "timestamp_text" in self._node:
+    def _read_sampling(self, part: re.Match[str], values: dict[str, Any]) -> None:
+        if "timestamp_text" in values:
             reason: str | None = "a second 'Hot threads at' line"
         else:
             sampling, reason = read_sampling(part["sampling"].rstrip())
-            self._node |= sampling
-            self._needs_sampling = False
+            values |= sampling
         if reason:
             self._remark(*part.span(), reason)
 
-    def _read_thread(self, part: re.Match[str]) -> None:
-        self._begin("thread", part)
-        thread, reason = read_usage(part["thread"].rstrip(), self._node_name)
-        if reason:
-            self._remark(*part.span(), reason)
-        name = thread.get("node_name")
-        if name and name != self._node_name and not self._has_header:
-            # Only the threads' names show to which node a piece without header belongs.
-            if self._node_name:
-                self._end_node()
-            self._node_name = name
-        self._thread = thread
+    def _read_thread(self, part: re.Match[str], values: dict[str, Any]) -> HotThread:
+        """Read the groups of a thread whose own line was read."""
+        self._go_to(part.end())
+        self._pass_over(until=(*_BEGIN_A_NODE, "group"))
+        source = self._text[part.start() : self._start]
+        found = []
+        while self._next and self._next.lastgroup == "group":
+            found.append(self._read_group(self._next))
+        if not self._next and not found:
+            self._remark(*part.span(), "the text ends before this thread's stack")
+        # One tuple for each idle thread would be a large part of a report with short stacks.
+        groups = tuple(found)
+        if groups != self._last_groups:
+            self._last_groups = groups
+        return HotThread(source=source, **values, groups=self._last_groups)
 
-    def _read_stack(self, part: re.Match[str], group: _OpenGroup) -> None:
-        """Read lines below that of a group."""
-        if part.lastgroup == "frames":
-            found, room = self._frames(part["frames"]), group.most - len(group.frames)
-            group.frames += found[:room]
-            if len(found) > room:
-                group.is_regular = False
-                beyond = next(islice(FRAME_LINE.finditer(self._text, *part.span()), room, None)).start()
-                line = self._text.rfind("\n", 0, beyond) + 1
-                self._remark(line, part.end(), "a stack frame beyond the end of its stack")
-        elif part.lastgroup != "blank":
-            group.is_regular = False
-            self._remark(*part.span(), _UNKNOWN)
-            if group.elements is None:
-                # Nothing says how long this stack is, so it ends here.
-                group.most = len(group.frames)
+    def _read_group(self, part: re.Match[str]) -> StackGroup:
+        if known := self._known_group(part.start()):
+            self._go_to(part.start() + len(known.source))
+            if not self._next or self._next.lastgroup not in _IN_A_STACK:
+                return known
+        self._go_to(part.end())
+        snapshots, total, elements = read_group(part["group"])
+        most = sys.maxsize if elements is None else elements
+        frames: list[str] = []
+        is_regular = True
+        while (below := self._next) and below.lastgroup in _IN_A_STACK:
+            if below.lastgroup == "frames":
+                found, room = self._frames(below["frames"]), most - len(frames)
+                frames += found[:room]
+                if len(found) > room:
+                    is_regular = False
+                    beyond = next(islice(FRAME_LINE.finditer(self._text, *below.span()), room, None)).start()
+                    line = self._text.rfind("\n", 0, beyond) + 1
+                    self._remark(line, below.end(), "a stack frame beyond the end of its stack")
+            elif below.lastgroup != "blank":
+                is_regular = False
+                self._remark(*below.span(), _UNKNOWN)
+                if elements is None:
+                    # Nothing says how long this stack is, so it ends here.
+                    most = len(frames)
+            self._go_to(below.end())
+        if elements is not None and len(frames) < elements:
+            is_regular = False
+            self._remark(*part.span(), f"{elements} stack frames announced, {len(frames)} found")
+        source = self._text[part.start() : self._start]
+        group = StackGroup(source=source, snapshots=snapshots, total=total, elements=elements, frames=tuple(frames))
+        return self._kept(group) if is_regular else group
 
     def _frames(self, lines: str) -> list[str]:
         """Return the frames of lines that hold frames or nothing."""
@@ -236,37 +245,6 @@ class _Parser:
                 return known
         return None
 
-    def _begin(self, kind: Literal["node", "thread", "group"], part: re.Match[str]) -> None:
-        self._end_part(part.start())
-        if kind == "node":
-            self._end_node()
-        elif kind == "thread":
-            self._end_thread()
-        self._kind, self._line = kind, part.span()
-
-    def _end_part(self, end: int) -> None:
-        source = self._text[self._line[0] : end]
-        if self._group is not None:
-            self._end_group(self._group, source)
-        elif self._kind == "thread" and self._thread is not None:
-            self._thread["source"] = source
-        elif self._kind == "node":
-            self._node["source"] = source
-            if self._needs_sampling:
-                self._remark(*self._line, "no 'Hot threads at' line follows this node's header")
-                self._needs_sampling = False
-        elif self._kind == "before":
-            self._before = source
-
-    def _end_group(self, group: _OpenGroup, source: str) -> None:
-        if group.elements is not None and len(group.frames) < group.elements:
-            group.is_regular = False
-            self._remark(*self._line, f"{group.elements} stack frames announced, {len(group.frames)} found")
-        facts: dict[str, Any] = {"snapshots": group.snapshots, "total": group.total, "elements": group.elements}
-        read = StackGroup(source=source, frames=tuple(group.frames), **facts)
-        self._groups.append(self._kept(read) if group.is_regular else read)
-        self._group = None
-
     def _kept(self, group: StackGroup) -> StackGroup:
         """Keep a group that was understood as a whole; return the one that has the same lines, if there is one."""
         for known in self._known_groups.get(group.source[:_HEAD], ()):
@@ -278,21 +256,6 @@ class _Parser:
         self._known_groups.setdefault(group.source[:_HEAD], []).append(group)
         self._known_count += 1
         return group
-
-    def _end_thread(self) -> None:
-        if self._thread is not None:
-            groups = tuple(self._groups)
-            # One tuple for each idle thread would be a large part of a report with short stacks.
-            if self._threads and self._threads[-1].groups == groups:
-                groups = self._threads[-1].groups
-            self._threads.append(HotThread(**self._thread, groups=groups))
-            self._thread, self._groups = None, []
-
-    def _end_node(self) -> None:
-        self._end_thread()
-        if self._node or self._threads:
-            self._nodes.append(HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads)))
-            self._node, self._node_name, self._has_header, self._threads = {}, None, False, []
 
     def _remark(self, start: int, end: int, reason: str) -> None:
         """Take down the lines between two places, and why; lines that continue the last ones are one with them."""

@@ -70,8 +70,9 @@ _QUOTED_NAME = re.compile(rf"(by thread )[{_QUOTES}]([^\n]*)[{_QUOTES}]")
 # Prefixes of lines.
 _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
+# In a prefix whose signs are escaped.
 _CHANGING = re.compile(
-    r"(?P<second>:[0-9]{2}(?:[.,][0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>[ \t]+)"
+    r"(?P<second>:[0-9]{2}(?:(?:\\.|,)[0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>(?:\\[ \t])+)"
     r"|(?P<day_or_month>\b[A-Z][a-z]{2}\b)"
 )
 _CHANGES = {
@@ -275,19 +276,11 @@ def _prefixes(text: str) -> Counter[str]:
         prefix = text[start : match.start()].rstrip()
         # A name's end is the beginning of a line that was broken.
         if prefix.strip(MARGIN) and len(prefix) <= _LONGEST_PREFIX and not prefix.endswith(("'", ")")):
-            pattern = _pattern_of(prefix)
+            # Times, numbers and blanks may differ from line to line.
+            pattern = _CHANGING.sub(lambda part: _CHANGES[part.lastgroup or ""], re.escape(prefix))
             if pattern in found or len(found) < _LONGEST_PREFIX:
                 found[pattern] += 1
     return found
-
-
-def _pattern_of(prefix: str) -> str:
-    """Return the pattern of a prefix in which times, numbers and blanks may differ from line to line."""
-    pieces, position = [], 0
-    for match in _CHANGING.finditer(prefix):
-        pieces += [re.escape(prefix[position : match.start()]), _CHANGES[match.lastgroup or ""]]
-        position = match.end()
-    return "".join([*pieces, re.escape(prefix[position:])])
 
 
 def _unbroken(text: str) -> str:

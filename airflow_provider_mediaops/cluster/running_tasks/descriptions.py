@@ -145,8 +145,8 @@ def shape_of(query: str) -> str:
     fields, clauses and aggregations. Texts of scripts are literals. In ES|QL and SQL, names of fields and indices,
     keywords and operators are kept; comments are not.
 
-    The query is JSON, or ES|QL or SQL after its mark; it may be cut anywhere, or be something else. The shape is compact
-    JSON, or the text in one line; if it or the query was cut, it ends with ``…``.
+    The query is JSON, or ES|QL or SQL after its mark; it may be cut anywhere, or be something else. The shape is JSON
+    without blanks, or the text in one line; if it or the query was cut, it ends with ``…``.
     """
     mark = next((mark for mark in (_ESQL_MARK, _SQL_MARK) if query.startswith(mark)), "")
     if mark:
