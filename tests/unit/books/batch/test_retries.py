@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (

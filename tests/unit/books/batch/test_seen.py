@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.seen import SeenLookups
+from airflow_provider_mediaops.books.batch.options import SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
 from tests.unit.full_disk import fill_the_disk
