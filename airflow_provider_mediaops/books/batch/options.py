@@ -83,15 +83,15 @@ class SeenLookups:
     def __init__(self) -> None:
         self._database = scratch_database(_CREATE_TABLE)
 
-    def get(self, isbn13: str, text: str) -> Lookup | None:
-        """Return the look-up of a book for another row that names it."""
+    def get(self, isbn13: str) -> Lookup | None:
+        """Return the look-up of a book; None if there is none."""
         with naming_folder():
             row: tuple[bytes] | None = self._database.execute(_GET, (int(isbn13),)).fetchone()
         if row is None:
             return None
         status, error, record, fetched_at, reused = parse_json(zlib.decompress(row[0]))
         book = None if record is None else Book(record)
-        return Lookup(text, isbn13, status, error=error, book=book, fetched_at=fetched_at, reused=reused)
+        return Lookup(isbn13, isbn13, status, error=error, book=book, fetched_at=fetched_at, reused=reused)
 
     def put(self, lookup: Lookup) -> None:
         """Keep a look-up."""

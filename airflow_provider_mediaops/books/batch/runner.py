@@ -199,8 +199,8 @@ class _BatchRunner:
             self._last_answers_seconds = 0.0
 
     def _update(self, *, is_last: bool) -> BatchUpdate | None:
-        done = self._scheduler.rows.hand_out()
-        if (error := self._scheduler.rows.error) and not self._scheduler.is_stopped:
+        done = self._scheduler.hand_out()
+        if (error := self._scheduler.failure_too_many) and not self._scheduler.is_stopped:
             self._warn("More rows have failed than max_failures allows: the list ends with the error of the last one.")
             self._give_up(error)
         if done:
@@ -210,8 +210,8 @@ class _BatchRunner:
         doubts = self._held.doubts()
         if isinstance(self._error, PermanentError):
             doubts["undecided"] = {}
-        now, seen = self._client.clock.monotonic(), (self._scheduler.rows.done, doubts)
-        waiting = self._scheduler.rows.out_of_order()
+        now, seen = self._client.clock.monotonic(), (self._scheduler.done, doubts)
+        waiting = self._scheduler.out_of_order()
         changed = seen != self._last_seen
         pause = 0.0 if done or is_last or (changed and len(waiting) <= _FEW) else _UPDATE_EVERY_SECONDS
         if now - self._handed_out < pause or (is_last and not changed):

@@ -18,7 +18,7 @@ from functools import partial
 from http import HTTPStatus
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.books.api import get_book, get_books
 from airflow_provider_mediaops.books.batch.options import RequestsSpentError
@@ -72,84 +72,38 @@ _ABOUT_THE_KEY = (
 # If the first request gets no answer for so long, the list ends.
 _NO_ANSWER = (ConnectionFailedError, ReplyTimeoutError)
 _FIRST_CONTACT_SECONDS = 20.0
-_NO_ROUTE = (
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.METHOD_NOT_ALLOWED,
-    HTTPStatus.GONE,
-    HTTPStatus.NOT_IMPLEMENTED,
-)
+# The statuses by which a service says that it has no bulk requests.
+_NO_BULK_STATUSES = (403, 404, 405, 410, 501)
 
 
-class OrderedRows:
-    """
-    The rows of a batch, which are done in any order and handed out in that of the list.
+@dataclass(slots=True, eq=False)
+class _Row:
+    """A row of the list that was taken in and is not handed out."""
 
-    The row that fails and is one too many is not handed out, nor any after it.
-    """
-
-    def __init__(self, max_failures: int) -> None:
-        self._failures_left = max_failures
-        self._taken_in = self._handed_out = 0
-        self._done: dict[int, Lookup] = {}
-        # Those of them that the next attempt would have to ask for again.
-        self._saved: dict[int, Lookup] = {}
-        #: The error of the row that failed and was one too many.
-        self.error: MediaOpsError | None = None
-
-    @property
-    def held(self) -> int:
-        """How many rows were taken in and are not handed out."""
-        return self._taken_in - self._handed_out
-
-    @property
-    def done(self) -> int:
-        """How many rows are done, handed out or not."""
-        return self._handed_out + len(self._done)
-
-    def take_in(self) -> int:
-        """Take in the next row of the list, and return its position."""
-        position, self._taken_in = self._taken_in, self._taken_in + 1
-        return position
-
-    def finish(self, position: int, lookup: Lookup, *, is_saved: bool = False) -> None:
-        """Take note of a row that is done."""
-        self._done[position] = lookup
-        if is_saved:
-            self._saved[position] = lookup
-
-    def hand_out(self) -> list[Lookup]:
-        """Return the rows that are done and whose turn it is, up to the first failure that is one too many."""
-        turn: list[Lookup] = []
-        while not self.error and (done := self._done.get(self._handed_out)):
-            if done.cause and self._failures_left <= 0:
-                self.error = done.cause
-                break
-            self._failures_left -= done.cause is not None
-            turn.append(self._done.pop(self._handed_out))
-            self._saved.pop(self._handed_out, None)
-            self._handed_out += 1
-        return turn
-
-    def out_of_order(self) -> list[Lookup]:
-        """Return the rows to be saved that are done and wait for one before them."""
-        return list(self._saved.values())
+    text: str
+    lookup: Lookup | None = None
+    is_saved: bool = False  # whether the next attempt would have to ask for it again
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
     """One thing to ask the service for: one book, many in one request, or a probe."""
 
-    kind: Literal["one", "many", "probe"]
     isbns: tuple[str, ...]
+    is_probe: bool = False
     number: int = 0  # of its last request
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it is a bulk request."""
+        return len(self.isbns) > 1
 
 
 @dataclass(slots=True)
 class _Pending:
     """A book that is looked up."""
 
-    rows: list[tuple[int, str]]  # that wait for it: the position and the text of each
+    rows: list[_Row]  # that wait for it
     earlier: Lookup | None = None  # what an earlier dataset holds, if that is too old
     requests: int = 0
     put_off: int = 0  # how often
@@ -175,7 +129,11 @@ class LookupScheduler:
     is_stopped: bool = False
     has_answered: bool = False  # whether there was any reply
     trouble: str | None = None  # why the last request that failed did so; None once another has succeeded
-    rows: OrderedRows = field(init=False)
+    failure_too_many: MediaOpsError | None = None  # the error of the row that failed and was one too many
+    done: int = 0  # rows that are done, handed out or not
+    # In the order of the list.
+    _rows: deque[_Row] = field(default_factory=deque)
+    _failures_left: int = field(init=False)
     _bulk_size: int = field(init=False)
     _most_at_once: int = 1  # the most books that were in one request that worked
     _bulk_works: bool = False
@@ -190,7 +148,7 @@ class LookupScheduler:
     _troubles: int = 0
 
     def __post_init__(self) -> None:
-        self.rows = OrderedRows(self._options.max_failures)
+        self._failures_left = self._options.max_failures
         self._bulk_size = self._options.bulk_size
 
     @property
@@ -199,7 +157,7 @@ class LookupScheduler:
         if self.has_ended or self.is_stopped:
             return 0
         ahead = max(self._options.ahead, 2 * self._bulk_size if self._bulk_size > 1 else 0)
-        return max(0, min(self._options.window - self.rows.held, ahead - len(self._fresh)))
+        return max(0, min(self._options.window - len(self._rows), ahead - len(self._fresh)))
 
     @property
     def is_over(self) -> bool:
@@ -210,26 +168,46 @@ class LookupScheduler:
         """Take rows in."""
         isbns = [row.isbn13 for row in rows if row.isbn13]
         earlier = self._options.earlier(isbns) if self._options.earlier else {}
-        for row in rows:
-            position = self.rows.take_in()
-            if row.isbn13 is None:
-                self.rows.finish(position, Lookup(row.text, None, row.status, error=row.error))
-            elif pending := self._pending.get(row.isbn13):
-                pending.rows.append((position, row.text))
+        for each in rows:
+            row = _Row(each.text)
+            self._rows.append(row)
+            if each.isbn13 is None:
+                self._end_row(row, Lookup(each.text, None, each.status, error=each.error))
+            elif pending := self._pending.get(each.isbn13):
+                pending.rows.append(row)
             else:
-                self._look_up(position, row.text, row.isbn13, earlier.get(row.isbn13))
+                self._look_up(row, each.isbn13, earlier.get(each.isbn13))
 
-    def _look_up(self, position: int, text: str, isbn13: str, earlier: EarlierLookup | None) -> None:
-        if earlier and earlier.is_fresh:
-            self.rows.finish(position, earlier.lookup.as_row(text))
-        elif lookup := self._seen.get(isbn13, text):
-            self.rows.finish(position, lookup)
-        elif earlier and not earlier.may_refresh:
-            self.rows.finish(position, earlier.lookup.as_row(text))
-        else:
-            self._pending[isbn13] = _Pending([(position, text)], earlier.lookup if earlier else None)
-            if not self._held.resume(isbn13):
-                self._fresh.append(isbn13)
+    def _look_up(self, row: _Row, isbn13: str, earlier: EarlierLookup | None) -> None:
+        lookup = earlier.lookup if earlier and earlier.is_fresh else self._seen.get(isbn13)
+        if earlier and not earlier.may_refresh:
+            lookup = lookup or earlier.lookup
+        if lookup:
+            self._end_row(row, lookup)
+            return
+        self._pending[isbn13] = _Pending([row], earlier.lookup if earlier else None)
+        if not self._held.resume(isbn13):
+            self._fresh.append(isbn13)
+
+    def _end_row(self, row: _Row, lookup: Lookup, requests: int = 0) -> None:
+        row.lookup = replace(lookup, input=row.text, requests=requests)
+        self.done += 1
+
+    def hand_out(self) -> list[Lookup]:
+        """Return the rows that are done and whose turn it is, up to the first failure that is one too many."""
+        turn: list[Lookup] = []
+        while self._rows and (lookup := self._rows[0].lookup) and not self.failure_too_many:
+            if lookup.cause and self._failures_left <= 0:
+                self.failure_too_many = lookup.cause
+                break
+            self._failures_left -= lookup.cause is not None
+            turn.append(lookup)
+            self._rows.popleft()
+        return turn
+
+    def out_of_order(self) -> list[Lookup]:
+        """Return the rows to be saved that are done and wait for one before them."""
+        return [row.lookup for row in self._rows if row.lookup and row.is_saved]
 
     def next_job(self) -> CallFlow[None] | None:
         """
@@ -269,7 +247,7 @@ class LookupScheduler:
 
     def _choose(self) -> _Job | None:
         if probe := self._held.check(idle=self._is_idle):
-            return _Job("probe", (probe,))
+            return _Job((probe,), is_probe=True)
         if self._held.doubts_key:
             return None
         if self._again:
@@ -280,23 +258,25 @@ class LookupScheduler:
         return None if self._later and self._is_careful else self._choose_fresh()
 
     def _choose_fresh(self) -> _Job | None:
-        size = self._bulk_size
-        if not self._fresh:
+        size = int(min(self._bulk_size, len(self._fresh), self._options.budget.left))
+        has_to_wait = self._bulk_size > 1 and (
+            sum(job.is_bulk for job in self._in_flight) >= _BATCHES_IN_FLIGHT
+            or (len(self._fresh) < self._bulk_size and self.room)
+        )
+        if has_to_wait or not size:
             return None
-        if size == 1:
-            return _Job("one", (self._fresh.popleft(),))
-        many = sum(job.kind == "many" for job in self._in_flight)
-        if many >= _BATCHES_IN_FLIGHT or (len(self._fresh) < size and self.room):
-            return None
-        books = int(min(size, len(self._fresh), self._options.budget.left))
-        return _Job("many", tuple(self._fresh.popleft() for _ in range(books)))
+        return _Job(tuple(self._fresh.popleft() for _ in range(size)))
 
     def _perform(self, job: _Job) -> CallFlow[None]:
-        ask = {"one": self._ask_for_one, "many": self._ask_for_many, "probe": self._ask_for_probe}[job.kind]
         try:
-            yield from ask(job)
+            if job.is_probe:
+                yield from self._ask_for_probe(job)
+            elif job.is_bulk:
+                yield from self._ask_for_many(job)
+            else:
+                yield from self._ask_for_one(job)
         except RequestsSpentError as spent:
-            if job.kind == "probe":
+            if job.is_probe:
                 self._held.checked(job.isbns[0], spent, job.number)
             else:
                 self._fresh.extendleft(reversed(job.isbns))
@@ -305,7 +285,7 @@ class LookupScheduler:
                 raise
             self.trouble = error.message
             self._troubles += 1
-            if job.kind == "probe":
+            if job.is_probe:
                 self._held.checked(job.isbns[0], error, job.number)
             else:
                 self._put_off(job, error)
@@ -340,7 +320,6 @@ class LookupScheduler:
         self._held.checked(probe, error, job.number)
 
     def _ask_for_many(self, job: _Job) -> CallFlow[None]:
-        half = len(job.isbns) // 2
         try:
             reply = yield from self._ask(job, get_books(job.isbns))
         except _TooMuchError:
@@ -348,10 +327,11 @@ class LookupScheduler:
         except QuotaExceededError:
             raise
         except MediaOpsError as error:
-            if not self._bulk_works and error.status in _NO_ROUTE:
+            if not self._bulk_works and error.status in _NO_BULK_STATUSES:
                 self._warn(_NO_BULK)
                 self._ask_for_fewer(job.isbns, 1)
-            elif isinstance(error, BadRequestError) and half:
+            elif isinstance(error, BadRequestError):
+                half = len(job.isbns) // 2
                 if half >= self._most_at_once:
                     self._bulk_size = min(self._bulk_size, half)
                 self._halve(job)
@@ -394,7 +374,7 @@ class LookupScheduler:
         if isinstance(step, Request):
             self._options.budget.spend(len(job.isbns))
             job.number = self._held.send()
-            if job.kind == "one":
+            if not (job.is_probe or job.is_bulk):
                 self._pending[job.isbns[0]].requests += 1
             self._unsent = None if self._unsent is job else self._unsent
             self._on_sent()
@@ -410,7 +390,7 @@ class LookupScheduler:
                 self._held.evidence.see_limit()
             # The service also answers 500 if its reply would be too large.
             is_too_much = reply.status == HTTPStatus.INTERNAL_SERVER_ERROR
-        if is_too_much and job.kind == "many" and len(job.isbns) > 1:
+        if is_too_much and job.is_bulk:
             raise _TooMuchError
 
     def _found(self, books: Mapping[str, Book], job: _Job) -> CallFlow[None]:
@@ -425,7 +405,7 @@ class LookupScheduler:
 
     def _halve(self, job: _Job) -> None:
         half = len(job.isbns) // 2
-        self._again.extend((_Job("many", job.isbns[:half]), _Job("many", job.isbns[half:])))
+        self._again.extend((_Job(job.isbns[:half]), _Job(job.isbns[half:])))
 
     def _ask_for_fewer(self, isbns: Sequence[str], at_once: int) -> None:
         """Ask for books anew, with so many in a request."""
@@ -446,7 +426,7 @@ class LookupScheduler:
         self._ask_again(isbns)
 
     def _ask_again(self, isbns: Iterable[str]) -> None:
-        self._again.extend(_Job("one", (isbn13,)) for isbn13 in isbns)
+        self._again.extend(_Job((isbn13,)) for isbn13 in isbns)
 
     def _put_off(self, job: _Job, error: MediaOpsError) -> None:
         """Ask for the books of a job later, unless that is of no use: then they have failed."""
@@ -460,7 +440,7 @@ class LookupScheduler:
             for isbn13 in job.isbns:
                 self._pending[isbn13].put_off = put_off + 1
             due = self._held.evidence.now() + self._options.retry_after[put_off]
-            insort(self._later, (due, _Job(job.kind, job.isbns)), key=itemgetter(0))
+            insort(self._later, (due, _Job(job.isbns)), key=itemgetter(0))
             return
         for isbn13 in job.isbns:
             # A record of some months ago is worth more than none.
@@ -476,7 +456,7 @@ class LookupScheduler:
             elif decision.action == "later":
                 # That nothing confirms a 404 is no trouble of the service: the next book may be found.
                 self._troubles += not isinstance(decision.error, InvalidConnectionError)
-                self._put_off(_Job("one", (decision.isbn13,)), decision.error)
+                self._put_off(_Job((decision.isbn13,)), decision.error)
             else:
                 self._troubles = 0
                 self._missing(decision.isbn13, None)
@@ -502,10 +482,9 @@ class LookupScheduler:
             # Other rows that name the book are the same. They count as no further failure.
             self._seen.put(replace(lookup, cause=None) if lookup.cause else lookup)
         pending = self._pending.pop(isbn13)
-        requests = pending.requests
-        for position, text in pending.rows:
-            self.rows.finish(position, replace(lookup, input=text, requests=requests), is_saved=not lookup.cause)
-            requests = 0
+        for row in pending.rows:
+            row.is_saved = not lookup.cause
+            self._end_row(row, lookup, pending.requests if row is pending.rows[0] else 0)
         if not pending.like_it:
             return
         if lookup.status == "not_found" and not lookup.cause:
