@@ -189,7 +189,8 @@ class EnrichmentAttempt:
         figures = self._progress.figures
         allowed = allowed_rows(self._enrichment.max_failures, self._enrichment.total)
         left = allowed - figures["failed"] - figures["refresh_failed"]
-        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
+        find = self._earlier.find if self._earlier else None
+        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=find, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""

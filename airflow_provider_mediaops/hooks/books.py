@@ -17,10 +17,9 @@ from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThr
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import KeyUsage
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.batch.options import BatchOptions, ResumePoint
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
@@ -144,8 +143,8 @@ class BookDatabaseHook(ServiceHook):
     ) -> AsyncGenerator[BatchUpdate, None]:
         """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker; ``threads`` send the requests."""
         client = (await self.aservice()).client
+        from airflow_provider_mediaops.books.api import PLANS
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
-        from airflow_provider_mediaops.books.plans import PLANS
 
         batch = lookup_batch(
             client,
@@ -162,9 +161,8 @@ class BookDatabaseHook(ServiceHook):
                 yield update
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.books.api import BOOK_RULES
+        from airflow_provider_mediaops.books.api import BOOK_RULES, PLANS
         from airflow_provider_mediaops.books.lookup import Finder
-        from airflow_provider_mediaops.books.plans import PLANS
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")
