@@ -15,9 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from airflow_provider_mediaops.arguments import is_web_address, unsigned
+from airflow_provider_mediaops.arguments import is_web_address, read_iso_time, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
-from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.storage.errors import refusal_of
 
 if TYPE_CHECKING:
