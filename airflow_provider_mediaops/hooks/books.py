@@ -12,11 +12,10 @@ from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection import base_urls, rate_limiter, retry_policy, transport_settings
 from airflow_provider_mediaops.hooks.threads import in_loop_thread, in_thread
-from airflow_provider_mediaops.http.auth import FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.api import KeyUsage
     from airflow_provider_mediaops.books.batch.options import BatchOptions
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
@@ -80,17 +79,6 @@ class BookDatabaseHook(ServiceHook):
         """
         _ = self.service
         return self.run(self._finder.look_up(isbn))
-
-    def key_usage(self) -> KeyUsage | None:
-        """
-        Fetch the key's daily quota. The call is not in the specification; it costs one request.
-
-        :returns: the requests of a day and those that are left, or None if the service has no such call.
-        :raises MediaOpsError: if the service refuses.
-        """
-        from airflow_provider_mediaops.books.lookup import read_key_usage
-
-        return self.run(read_key_usage(self.service.client.ask))
 
     def books(self, isbns: Iterable[str], *, max_failures: int = 0) -> Iterator[Lookup]:
         """
@@ -174,7 +162,7 @@ class BookDatabaseHook(ServiceHook):
         client = Client(
             base_urls(fields),
             BOOK_RULES,
-            auth=FixedAuth.raw(key),
+            auth=Auth(key, (key,)),
             retry=retry_policy(fields),
             limiter=limiter,
         )

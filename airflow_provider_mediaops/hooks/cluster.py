@@ -19,13 +19,12 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
     with_cloud_address,
 )
 from airflow_provider_mediaops.hooks.connection import base_urls, retry_policy, transport_settings
-from airflow_provider_mediaops.http.auth import Auth, FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import CpuMeasure, NodeCpu
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
@@ -143,37 +142,6 @@ class SearchClusterHook(ServiceHook):
             self.log.warning("The search cluster knows no node %s.", ", ".join(unknown))
         return list(stats.nodes)
 
-    def capture(
-        self,
-        nodes: str | Sequence[str] | None = None,
-        *,
-        running_tasks: bool = False,
-        show_queries: bool = False,
-        **query: Unpack[HotThreadsArguments],
-    ) -> Capture:
-        """
-        Read the CPU of nodes and, right after it, their hot threads.
-
-        :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
-        :param running_tasks: whether the busiest of the nodes are asked what they run meanwhile.
-        :param show_queries: whether the queries of running tasks are kept as they were sent, and not only their shape.
-        :param query: the parameters of :meth:`hot_threads`.
-        :returns: both, with the list of missing nodes; see :mod:`airflow_provider_mediaops.cluster.capture.model`.
-        :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
-        :raises MediaOpsError: if the cluster returns no hot threads.
-        """
-        from airflow_provider_mediaops.cluster.capture.model import take_capture
-        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
-        from airflow_provider_mediaops.cluster.statistics import read_statistics
-        from airflow_provider_mediaops.http.exchange import Clock
-
-        sampler = task_sampler(self.asking, Clock(), running_tasks=running_tasks, show_queries=show_queries)
-        asked = HotThreadsQuery(nodes, **query)
-        capture = self.run(take_capture(self.asking, asked, sampler=sampler))
-        capture.statistics = self.run(read_statistics(self.asking, asked))
-        return capture
-
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring
         from airflow_provider_mediaops.http.client import Client
@@ -224,13 +192,14 @@ def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
         )
     kind = fields.value("auth", "basic" if fields.login else "none")
     if kind == "none":
-        return FixedAuth()
+        return Auth()
     if kind == "aws":
-        return AwsAuth(fields, mask)
+        return AwsAuth(fields=fields, on_secret=mask)
     if kind == "api_key":
-        return FixedAuth.api_key(api_key(fields))
+        key = api_key(fields)
+        return Auth(f"ApiKey {key}", (key,))
     if kind == "bearer":
-        return FixedAuth.bearer(bearer_token(fields))
+        return Auth.bearer(bearer_token(fields))
     password = fields.required("password", f"the password, with auth=basic; {_NO_USERS}")
     login = fields.required("login", f"the user name, with auth=basic; {_NO_USERS}")
-    return FixedAuth.basic(login, password)
+    return Auth.basic(login, password)
