@@ -1,4 +1,4 @@
-"""The sandbox as an ASGI application: three services, a switchboard, and the layers before them."""
+"""The sandbox as an ASGI application: three services and a switchboard, behind the gate where faults take effect."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
-from airflow_provider_mediaops.sandbox.faults import Fault, Service, service_of
-from airflow_provider_mediaops.sandbox.gate import Gate
+from airflow_provider_mediaops.sandbox import books, cluster, video
+from airflow_provider_mediaops.sandbox.cluster_nodes import NODES, CpuPin
+from airflow_provider_mediaops.sandbox.faults import Fault, Gate, RequestRecord, Service, service_of
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, refusal_of_invalid, refusal_of_status
-from airflow_provider_mediaops.sandbox.state import RequestRecord, Sandbox, SandboxState
-from airflow_provider_mediaops.sandbox.video import routes as video
+from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
 
 _DESCRIPTION = """
 A stand-in for the video platform, the search cluster and the book database, with invented data.
@@ -86,7 +83,7 @@ async def armed_faults(sandbox: Sandbox) -> list[Fault]:
 @_switchboard.delete("/faults", status_code=204)
 async def disarm_faults(sandbox: Sandbox) -> None:
     """Disarm all faults."""
-    sandbox.faults.clear()
+    sandbox.faults.armed.clear()
 
 
 @_switchboard.post("/cpu", status_code=201)

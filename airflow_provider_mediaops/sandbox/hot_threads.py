@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, ROLES
+from airflow_provider_mediaops.sandbox.cluster_nodes import HOST, ROLES
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.cluster.nodes import Node
+    from airflow_provider_mediaops.sandbox.cluster_nodes import Node
 
 Stack = tuple[str, ...]
 
