@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cached_property
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
@@ -57,12 +58,16 @@ class SandboxState:
         self.bulletins: list[dict[str, Any]] = []
         #: The access tokens that were issued, each with its end and its scopes.
         self.tokens: dict[str, tuple[float, frozenset[str]]] = {}
-        self.subscriptions = Subscriptions(kind_prefix=self.settings.kind_prefix, many=self.settings.subscriptions)
         self.video_quota = DailyQuota()
         self.books_rate = SlidingWindow()
         self.books_quota = DailyQuota()
         self.cluster = Cluster(self.clock, cycle=self.settings.cpu_cycle)
         self._limit_replies = 0
+
+    @cached_property
+    def subscriptions(self) -> Subscriptions:
+        """The subscriptions of all channels."""
+        return Subscriptions(kind_prefix=self.settings.kind_prefix, many=self.settings.subscriptions)
 
     def limit_refusal(self, service: Service) -> RefusedError:
         """Return a service's error for a limit that is reached; the book database's two replies take turns."""

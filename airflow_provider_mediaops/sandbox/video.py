@@ -1,6 +1,6 @@
 """The stand-in for the video platform: bulletins, subscriptions, refreshing tokens, and who may use them."""
 
-# ruff: noqa: N815 - the names of query parameters are the platform's: older FastAPI knows no others here
+# ruff: noqa: N815 - the names are the platform's: older FastAPI knows no others for query parameters
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
 from airflow_provider_mediaops.sandbox import subscriptions
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
@@ -92,41 +91,41 @@ def _charge(sandbox: SandboxState, units: int) -> None:
         raise video_refusal(403, f"The quota of {limit} units per day is spent.", "rateLimitExceeded")
 
 
-class _CamelCase(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Snippet(_CamelCase):
+class Snippet(_Strict):
     """A bulletin's text."""
 
     description: str | None = Field(default=None, description="The text of the bulletin.")
 
 
-class ResourceId(_CamelCase):
+class ResourceId(_Strict):
     """The video or playlist that a bulletin carries."""
 
     kind: str | None = Field(default=None, description="`svc#video` or `svc#playlist`; `--kind-prefix` replaces `svc`.")
-    video_id: str | None = Field(default=None, description="The video to attach.")
-    playlist_id: str | None = Field(default=None, description="The playlist to attach.")
+    videoId: str | None = Field(default=None, description="The video to attach.")
+    playlistId: str | None = Field(default=None, description="The playlist to attach.")
 
 
-class Bulletin(_CamelCase):
+class Bulletin(_Strict):
     """What a bulletin carries besides its text."""
 
-    resource_id: ResourceId | None = None
+    resourceId: ResourceId | None = None
 
 
-class ContentDetails(_CamelCase):
+class ContentDetails(_Strict):
     """The bulletin within an activity."""
 
     bulletin: Bulletin | None = None
 
 
-class Activity(_CamelCase):
+class Activity(_Strict):
     """An activity as it is posted."""
 
     snippet: Snippet | None = None
-    content_details: ContentDetails | None = None
+    contentDetails: ContentDetails | None = None
 
 
 def _split(values: list[str]) -> list[str]:
@@ -137,10 +136,8 @@ def _split(values: list[str]) -> list[str]:
 _Split = BeforeValidator(_split)
 
 
-class CommonParameters(BaseModel):
+class CommonParameters(_Strict):
     """The parameters that both operations take."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     alt: Literal["json"] = Field(default="json", description="Format of the reply, which Google's client names.")
     key: str | None = Field(default=None, description="An API key: good alone for public data.")
@@ -181,7 +178,7 @@ async def insert_bulletin(
 ) -> dict[str, Any]:
     """Post a bulletin."""
     prefix = sandbox.settings.kind_prefix
-    written = activity.model_dump(by_alias=True, exclude_none=True)
+    written = activity.model_dump(exclude_none=True)
     _check(activity, {*parameters.part}, {*written}, prefix)
     resource = {"kind": f"{prefix}#activity", "id": f"BULLETIN-{len(sandbox.bulletins) + 1:06d}", **written}
     if "snippet" in written:
@@ -198,8 +195,8 @@ def _check(activity: Activity, parts: set[str], properties: set[str], prefix: st
         raise video_refusal(400, f"The body holds {name}, which part does not name.", "unexpectedPart", location=name)
     for name in sorted(parts - properties):
         raise video_refusal(400, f"part names {name}, which the body does not hold.", "missingPart", location="part")
-    bulletin = activity.content_details and activity.content_details.bulletin
-    resource = bulletin and bulletin.resource_id
+    bulletin = activity.contentDetails and activity.contentDetails.bulletin
+    resource = bulletin and bulletin.resourceId
     if resource:
         _check_resource(resource, prefix)
     elif not activity.snippet or not (activity.snippet.description or "").strip():
@@ -209,10 +206,10 @@ def _check(activity: Activity, parts: set[str], properties: set[str], prefix: st
 
 def _check_resource(resource: ResourceId, prefix: str) -> None:
     kinds = {
-        (f"{prefix}#video", True, False): (resource.video_id, VIDEOS, "video"),
-        (f"{prefix}#playlist", False, True): (resource.playlist_id, PLAYLISTS, "playlist"),
+        (f"{prefix}#video", True, False): (resource.videoId, VIDEOS, "video"),
+        (f"{prefix}#playlist", False, True): (resource.playlistId, PLAYLISTS, "playlist"),
     }
-    shape = (resource.kind, resource.video_id is not None, resource.playlist_id is not None)
+    shape = (resource.kind, resource.videoId is not None, resource.playlistId is not None)
     if shape not in kinds:
         message = f"kind is {prefix}#video with videoId alone, or {prefix}#playlist with playlistId alone."
         raise video_refusal(400, message, "invalidMetadata", location="contentDetails.bulletin.resourceId")
