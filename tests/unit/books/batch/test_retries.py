@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from stdnum.isbn import to_isbn10
 
 from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
@@ -22,7 +23,6 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.sandbox.books.catalogue import isbn10_of
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.batch.service import (
     DAILY,
@@ -403,8 +403,8 @@ class TestBulk:
         "record",
         [
             {"isbn": A},
-            {"isbn": isbn10_of(A)},
-            {"isbn10": isbn10_of(A), "isbn13": ""},
+            {"isbn": to_isbn10(A)},
+            {"isbn10": to_isbn10(A), "isbn13": ""},
             {"isbn13": int(A)},
             {"isbn": "none", "isbn13": f"ISBN {A}"},
         ],
