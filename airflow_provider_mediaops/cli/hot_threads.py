@@ -47,7 +47,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         if path == STANDARD_OUTPUT:
             text = content
         else:
-            from airflow_provider_mediaops.storage.files import path_of, write_whole
+            from airflow_provider_mediaops.storage.files import write_whole
+            from airflow_provider_mediaops.storage.paths import path_of
 
             write_whole(path_of(absolute_path(path)), content.encode())
             terminal.say(f"Wrote {path}.")
@@ -66,7 +67,7 @@ def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
         raise InvalidArgumentError(f"{' and '.join(to_output)} cannot both go to the standard output: name a file.")
     written = [path for _, path in targets if path != STANDARD_OUTPUT]
     for number, path in enumerate(written):
-        from airflow_provider_mediaops.storage.path_checks import is_same_file
+        from airflow_provider_mediaops.storage.paths import is_same_file
 
         for other in (*options.files, *written[:number]):
             if other != STANDARD_INPUT and is_same_file(absolute_path(other), absolute_path(path)):
@@ -95,8 +96,8 @@ def _bytes_of(file: str, terminal: Terminal) -> bytes:
     if "://" not in file:
         with Path(file).open("rb") as local:
             return local.read(most)
-    from airflow_provider_mediaops.storage.files import naming_path, path_of
-    from airflow_provider_mediaops.storage.path_checks import check_store
+    from airflow_provider_mediaops.storage.errors import naming_path
+    from airflow_provider_mediaops.storage.paths import check_store, path_of
 
     path = path_of(file)
     check_store(path, "FILE")

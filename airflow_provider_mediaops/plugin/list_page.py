@@ -9,11 +9,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.cluster.comparison import compare
 from airflow_provider_mediaops.cluster.folded import short_method
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
-from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.plugin.reading import find_file, report_in
 from airflow_provider_mediaops.report_urls import report_url
 

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.stores.emulators import ACCOUNT, ACCOUNT_KEY, BUCKET, CLIENTS, WRONG_KEY, is_write, on_page
 from tests.stores.one_task import context_of
 from tests.stores.test_jobs import export

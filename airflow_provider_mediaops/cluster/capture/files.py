@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
 from airflow_provider_mediaops.progress import counted
-from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
-from airflow_provider_mediaops.storage.path_checks import check_writable
+from airflow_provider_mediaops.storage.files import check_writable, write_whole
+from airflow_provider_mediaops.storage.paths import is_local, lasting, path_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture
@@ -57,7 +57,7 @@ class CaptureFiles:
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
         """Write the files of a capture, its text first; return their ``paths`` by format, the time and the summary."""
-        paths = {name: lasting(path_of(path)) for name, path in self._paths(number).items()}
+        paths = {name: lasting(path) for name, path in self._paths(number).items()}
         own = {name: path for name, path in paths.items() if name != "html"}
         for name, path in own.items():
             write_whole(path_of(path), capture.content(name))
