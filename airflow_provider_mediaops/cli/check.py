@@ -42,7 +42,8 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
 
 
 def _parts(document: dict[str, Any]) -> list[Part]:
-    outcome, style = ("passed", "good") if document["works"] else ("failed", "bad")
+    conn_id = document["conn_id"]
+    passed, failed = Line(f"{conn_id}: the test passed.", "good"), Line(f"{conn_id}: the test failed.", "bad")
     quota, rate = document["quota"], document["rate"]
     values: dict[str, object] = {
         "service": document["service"],
@@ -61,7 +62,7 @@ def _parts(document: dict[str, Any]) -> list[Part]:
     elif document["addresses"]:
         values["rate"] = "not limited by this connection"
     return [
-        Line(f"{document['conn_id']}: the test {outcome}.", style),
+        passed if document["works"] else failed,
         Line(document["message"]),
         TextTable((), [(f"  {name}", value) for name, value in values.items() if value is not None]),
     ]

@@ -13,7 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     import argparse
 
-    from airflow_provider_mediaops.cli.terminal import Terminal
+    from airflow_provider_mediaops.cli.terminal import Part, Terminal
 
 _OTHERS = ("html", "folded", "json")
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     found = make_digest(plan, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     counts = {f"{name} captures": number for name, number in found["series"].items()}
     counts |= {"of another time": found["outside"], "left out": found["damaged"]}
-    parts = [
+    parts: list[Part] = [
         Line(found["headline"], "title"),
         TextTable((), [(f"  {name}", number) for name, number in counts.items() if number]),
         TextTable(("Captures", "Kind of work", "Seen in", "Share"), _rows(found["works"], "label")),
