@@ -89,6 +89,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         with ending_task():
             log, warn = self.log.info, self.log.warning
             result = make_digest(self._plan(context), log=log, warn=warn, check_stop=self.stop.check)
+        self.log.info("%s", result["headline"])
         self._note_in_events(context, result)
         return result
 

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.iso_times import read_iso_time
+from airflow_provider_mediaops.arguments import read_iso_time, unsigned
 from airflow_provider_mediaops.storage.errors import naming_path
 from airflow_provider_mediaops.storage.paths import check_store, irregular_kind, is_local, kind_of, local_path_of
 

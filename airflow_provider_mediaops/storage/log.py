@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.errors import superseded_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
 from airflow_provider_mediaops.storage.scratch import ByteRange
@@ -384,10 +385,10 @@ class Log:
                 self._backend.remove(self._folder, rest)
             except PermissionError:
                 _log.warning(
-                    "%s is written, but %d staged object(s) beside it could not be removed: give the key of the "
+                    "%s is written, but %s beside it could not be removed: give the key of the "
                     "connection the right to delete. The next task that may delete removes them after seven days.",
                     unsigned(str(self._destination)),
-                    len(rest),
+                    counted(len(rest), "staged object"),
                 )
 
     def records(self) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.arguments import read_choice, read_flag, read_identifier, read_path
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_identifier, read_iso_time, read_path
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
     DestinationReplacedError,
@@ -38,7 +38,6 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.exchange import Blocking, Clock, Emit, NotCarriedOut, Request, observed
-from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN, Bulletin, read_once_per
 from airflow_provider_mediaops.video.models import Activity
 

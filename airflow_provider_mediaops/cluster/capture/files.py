@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.files import check_writable, write_whole
 from airflow_provider_mediaops.storage.paths import is_local, lasting, path_of
 
@@ -80,7 +81,7 @@ class CaptureFiles:
         html = page(self._for_page, title=title, taken_for=self._taken_for)
         path = path_of(self._paths(1)["html"])
         write_whole(path, html.encode())
-        self._log.info("Wrote the page of %d capture(s): %s", len(self._for_page), lasting(path))
+        self._log.info("Wrote the page of %s: %s", counted(len(self._for_page), "capture"), lasting(path))
         self._for_page.clear()
 
     def _paths(self, number: int) -> dict[str, str]:
@@ -90,8 +91,8 @@ class CaptureFiles:
         for warning in capture.warnings():
             self._log.warning("%s", warning)
         where = _joined(paths) if paths else "for the page"
-        nodes = len(capture.report.nodes)
-        self._log.info("Captured the hot threads of %d node(s): %s; %s", nodes, where, hottest_sentence(capture))
+        nodes = counted(len(capture.report.nodes), "node")
+        self._log.info("Captured the hot threads of %s: %s; %s", nodes, where, hottest_sentence(capture))
 
 
 def _joined(paths: Mapping[str, str]) -> str:

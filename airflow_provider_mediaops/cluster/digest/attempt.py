@@ -78,7 +78,6 @@ def make_digest(
     if not digest.captures:
         raise _nothing(plan, digest, len(files))
     result = _write(plan, digest)
-    log(result["headline"])
     log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
     return result
 
