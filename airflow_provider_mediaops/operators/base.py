@@ -10,6 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -199,7 +200,7 @@ class DatasetOperator(ServiceOperator):
         dataset.check(work.owned_by())
         work, kept = self._before_deferral(work, dataset)
         conn_id = getattr(self, self.conn_id_field)
-        trigger = resolve_name(self.trigger_class)(conn_id=conn_id, work=work.to_dict())
+        trigger = resolve_name(self.trigger_class)(conn_id=conn_id, work=asdict(work))
         self._defer_to(trigger, self.destination, started=started, kwargs=kept)
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -115,19 +115,11 @@ class Staging(Log):
         return "/".join(map(str, self._noted)) if self._noted else ""
 
     def unverified_records(self) -> Iterator[str]:
-        """
-        Yield the records of the file at the destination as JSON texts, whatever has written it.
-
-        Raise InvalidSourceError if it is not a file of the format of the dataset.
-        """
+        """Yield the records of the file at the destination as JSON texts, whatever has written it."""
         return read_records(self._dataset.path, self._dataset.format)
 
     def replaced_records(self) -> Iterator[str]:
-        """
-        Yield the records of the dataset that this one replaces, as JSON texts.
-
-        Raise DestinationReplacedError if it was replaced since this attempt began, InvalidSourceError if it is damaged.
-        """
+        """Yield the records of the dataset that this one replaces, unless it was replaced since it was noted."""
         self._check_noted()
         try:
             yield from self.unverified_records()
@@ -163,7 +155,6 @@ class Staging(Log):
                     "fingerprint": fingerprint,
                     "size": summary["bytes"],
                     "sha256": "" if kept else new.digest(),
-                    "kept": bool(kept),
                     "changes": self.changes is not None and not kept,
                     "summary": summary,
                 },
@@ -276,8 +267,7 @@ class Dataset:
         Return the summary of the dataset that a task instance has published, whatever is at the destination now.
 
         An attempt may have died between publishing and Airflow's record of its success; what it had left to do is done.
-        None if it has not published, or was cleared since. Raise OSError if the destination cannot be read or written,
-        DestinationReplacedError if somebody else publishes meanwhile.
+        None if it has not published, or was cleared since.
         """
         check_store(self.path, "destination")
         with closing(backend_of(self.path)) as backend:
@@ -297,10 +287,8 @@ class Dataset:
         Write the dataset, resuming from what an earlier attempt of the same owner has committed.
 
         The dataset is published when the block ends. If the block raises, an older dataset stays, and the commits stay
-        for the next attempt. Raise DestinationInUseError if another attempt of the same owner has begun since, and when
-        the block ends DestinationReplacedError if somebody else has published since. Before the block begins, raise
-        OSError if the destination cannot be written; PermanentError if Parquet lacks pyarrow, or if a task mapped
-        beside this one has published there.
+        for the next attempt. DestinationInUseError: another attempt of the same owner has begun since.
+        DestinationReplacedError: somebody else has published since.
         """
         with self._staged(owner) as staging:
             if staging.finished is not None:

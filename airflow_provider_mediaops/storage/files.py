@@ -125,11 +125,7 @@ def beside(name: str, kind: str) -> str:
 
 
 def target_of(path: ObjectStoragePath) -> Path:
-    """
-    Return the local file to write, of a link the one that it leads to, so that it stays a link; create its folder.
-
-    Raise InvalidArgumentError for a path that can never name a file, OSError for a folder, a device or a named pipe.
-    """
+    """Return the local file to write, of a link the one that it leads to, so that it stays one; create its folder."""
     kind = irregular_kind(path)
     if kind == "a folder":
         raise IsADirectoryError("it is a folder")
@@ -197,11 +193,7 @@ def sync_names(folder: Path) -> None:
 
 
 def check_own_folder(folder: Path) -> None:
-    """
-    Make sure that a hidden folder is one of this user, into which nobody else can look.
-
-    Raise FileNotFoundError if there is none, PermissionError if it is something else or another user's.
-    """
+    """Make sure that a hidden folder is one of this user, into which nobody else can look; else raise OSError."""
     status = folder.lstat()
     kind = kind_of(status.st_mode) or "a file"
     if kind == "a folder" and not _is_own(folder, status.st_uid):

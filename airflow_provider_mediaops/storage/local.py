@@ -45,12 +45,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV
 
 
 class LocalFolder(NamedFolder):
-    """
-    A folder of small files on a disk, also a network file system, into which nobody else can look.
-
-    Errors name ``path``; ``folder`` is the folder itself, and those above it are created. A folder of another user
-    raises an OSError.
-    """
+    """A folder of small files on a disk, also a network file system, into which nobody else can look."""
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
         super().__init__(path, str(folder))
@@ -88,11 +83,7 @@ class LocalFolder(NamedFolder):
             write_at(descriptor, content, 0)
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
-        """
-        Create a small file in one step, by a link; raise DestinationReplacedError if there is one.
-
-        Raise PermanentError if the file system has no links.
-        """
+        """Create a small file in one step, by a link; raise DestinationReplacedError if there is one."""
         del is_first  # a disk has no client between it and its conditions
         with self._writing():
             # Somebody may have removed it since.
@@ -122,11 +113,7 @@ class LocalFolder(NamedFolder):
 
 
 class LocalBackend(LocalFolder):
-    """
-    A disk, also a shared one that has locks and shows at once what was written. Missing folders are created.
-
-    Raise an OSError that names the file if its folder cannot be written, or the hidden one is somebody else's.
-    """
+    """A file on a disk, also a shared one that has locks and shows at once what was written."""
 
     #: For how long commits may be held back before they are appended, and how many bytes of them.
     hold_seconds = 0.0
@@ -194,11 +181,7 @@ class LocalBackend(LocalFolder):
             yield NewFile(descriptor, path)
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
-        """
-        Rename a file to its destination, under a lock; return the new version.
-
-        Raise DestinationReplacedError if another version than ``replaces`` is there; None means that there is none.
-        """
+        """Replace a version, or none, by a new file; raise DestinationReplacedError if another one is there."""
         with self._writing():
             adopt_mode(new.descriptor, self._target)
             os.fsync(new.descriptor)

@@ -287,12 +287,7 @@ class Log:
         return parse_json(self._state)
 
     def check(self) -> list[str]:
-        """
-        List the folder, before each write.
-
-        Raise DestinationInUseError if there is a higher claim than that of this attempt, OSError if its own was
-        removed.
-        """
+        """List the folder, before each write; raise if a higher claim is there, or that of this attempt is not."""
         names = self._backend.names(self._folder)
         claims = claims_in(names)
         if max(claims, default=self._claim) > self._claim:
@@ -305,11 +300,9 @@ class Log:
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
         """
-        Add records and a state. If the process dies, the next attempt finds both, or neither.
+        Add records, perhaps none, and a state in plain values. If the process dies, both are found, or neither.
 
-        On an object store, commits are held back for five seconds at most, or 4 MB. The records may be none; the state
-        are plain values from which the next attempt can resume. Raise OSError if they cannot be written, PermanentError
-        if a record is too long to be read again, DestinationInUseError if a newer attempt has begun.
+        On an object store, commits are held back for five seconds at most, or 4 MB.
         """
         lines = json_lines(records)
         check_lines(lines)

@@ -207,9 +207,9 @@ class StoreBackend(StoreFolder):
 
     def publish(self, new: NewFile, replaces: Version | None) -> Version:
         """
-        Write the object, conditionally if the client can; return the new version.
+        Replace a version, or none, by a new file; raise DestinationReplacedError if another one is there.
 
-        Raise DestinationReplacedError if another version is there. If a reply was lost, that may be the new one.
+        If the reply to the write was lost, that may be the new one.
         """
         return put(self._path, self._path.path, partial(self._replaced, new, replaces), self.hint)
 

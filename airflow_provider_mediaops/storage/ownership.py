@@ -6,9 +6,9 @@ import hashlib
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.storage.errors import mapped_overwrite_error, naming_path
@@ -17,8 +17,7 @@ from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.paths import path_of
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context, ObjectStoragePath
-    from typing_extensions import Self
+    from airflow.sdk import Context
 
     from airflow_provider_mediaops.storage.dataset import Dataset
 
@@ -67,15 +66,6 @@ class DatasetWork(ABC):
     owner: dict[str, Any]  # the fields of :class:`Owner`
     destination: str
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return what :meth:`to_dict` described; raise TypeError if another version of the package did."""
-        return cls(**values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values."""
-        return asdict(self)
-
     @abstractmethod
     def dataset(self) -> Dataset:
         """Return the dataset that is written."""
@@ -116,24 +106,21 @@ def refuse_shared_destination(file: str, owner: Owner, kind: str) -> None:
     Each map index has a record in a hidden folder beside the file, and a later run replaces it. A task writes its own
     first and reads the others afterwards, so of two that begin together at least one is refused.
     """
+    import msgspec
+
     index = owner.task.rpartition("/")[2]
     if not index.isdecimal():
         return
     folder, _, name = file.rpartition("/")
     records = f"{folder}/{beside(name, 'mapped')}"
     write_whole(path_of(f"{records}/{index}"), json_line(owner))
-    for other in _owners(path_of(records)):
-        if owner.is_mapped_beside(other):
-            raise mapped_overwrite_error(file, other.task, kind)
-
-
-def _owners(folder: ObjectStoragePath) -> Iterator[Owner]:
-    import msgspec
-
-    with naming_path(folder, "read"):
+    found = path_of(records)
+    with naming_path(records, "read"):
         # Some clients cache what they have listed.
-        folder.fs.invalidate_cache()
-        for record in folder.fs.ls(folder.path, detail=False):
+        found.fs.invalidate_cache()
+        for record in found.fs.ls(found.path, detail=False):
             # Replaced just now, or nothing that this version has written.
             with suppress(FileNotFoundError, msgspec.MsgspecError):
-                yield msgspec.json.decode(folder.fs.cat_file(record), type=Owner)
+                other = msgspec.json.decode(found.fs.cat_file(record), type=Owner)
+                if owner.is_mapped_beside(other):
+                    raise mapped_overwrite_error(file, other.task, kind)

@@ -9,6 +9,8 @@ replaces it, on a disk and on every object store that refuses to create an objec
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -55,30 +57,29 @@ class StateRecord:
 
     def read(self) -> Version:
         """Read the record; an OSError names its place."""
-        try:
+        with self._naming("read from"):
             return Version(self._store.get(self._key))
-        except Exception as error:
-            raise self._failure("read from", error) from error
 
     def replace(self, value: Any, version: Version) -> Version:
         """Replace the record; None removes it. After an OSError, which names its place, the new value may be there."""
         del version
-        try:
+        with self._naming("written to"):
             if value is None:
                 self._store.delete(self._key)
             else:
                 self._store.set(self._key, value, retention=self._retention)
-        except Exception as error:
-            raise self._failure("written to", error) from error
         return Version(value)
 
-    @staticmethod
-    def _failure(action: str, error: Exception) -> OSError:
-        # The text of the error may hold anything, so it is not repeated.
-        return OSError(
-            f"The record could not be {action} the task's state store ({type(error).__name__}). Check that the worker "
-            "reaches Airflow's API server, and whether Airflow has given up this try."
-        )
+    @contextmanager
+    def _naming(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            # The text of the error may hold anything, so it is not repeated.
+            raise OSError(
+                f"The record could not be {action} the task's state store ({type(error).__name__}). Check that the "
+                "worker reaches Airflow's API server, and whether Airflow has given up this try."
+            ) from error
 
 
 class FileRecord:

@@ -53,7 +53,7 @@ class DatasetTrigger(TaskTrigger):
         # In a thread: the first call imports the service's modules.
         work_class = await in_thread(partial(resolve_name, self.work_class))
         with reading_row():
-            work = work_class.from_dict(self.work)
+            work = work_class(**self.work)
             owner = work.owned_by()
             dataset: Dataset = await to_its_end(work.dataset)
         while True:

@@ -62,7 +62,7 @@ class Upload(io.BytesIO):
 
 class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
     """
-    Objects in memory, whose versions are digests of their content.
+    Objects in memory, whose versions are digests of their content. Its client keeps what it has listed.
 
     :param conditional: whether it checks conditions as S3 does; otherwise it knows none.
     :param clock: its time in seconds since 1970; without one it does not say when an object was written.
@@ -84,6 +84,7 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self.check_conditions(conditional)
         self.store, self.pseudo_dirs = {} if objects is None else objects, [""]
         self.blocks = self.discarded = 0
+        self._listed: dict[str, list[dict[str, Any]]] = {}
         self.parts: list[bytes] = []
         self.on_block: Callable[[], object] = lambda: None
         #: Called before each request, with its name and the path; returns whether the reply to a write is lost.
@@ -163,9 +164,14 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:  # noqa: FBT001, FBT002  as fsspec has it
         self.on_request("ls", path)
-        found = super().ls(path, detail=True, **options)
-        infos = [self._described(info["name"]) if info["name"] in self.store else info for info in found]
-        return infos if detail else [info["name"] for info in infos]
+        if path not in self._listed:
+            found = super().ls(path, detail=True, **options)
+            infos = [self._described(info["name"]) if info["name"] in self.store else info for info in found]
+            self._listed[path] = infos
+        return self._listed[path] if detail else [info["name"] for info in self._listed[path]]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self._listed.clear()
 
     def find(self, path: str, maxdepth: int | None = None, detail: bool = False, **options: Any) -> Any:  # noqa: FBT001, FBT002
         self.on_request("find", path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,36 +94,6 @@ def test_a_row_of_one_empty_cell_is_no_empty_line(tmp_path: Path) -> None:
     write_table("csv", tmp_path / "d.csv", view, [{"a": None}, {"a": ""}, {"a": "b"}])
 
     assert csv_rows(tmp_path / "d.csv") == [["a"], [""], [""], ["b"]]
-
-
-# What no column takes as it is, beside what all of them do.
-ODD_TEXTS = ("", "a", "a\0b", "\ud800", "\U0001f600", "\u2028", '"', ",", "\r", "\n", " ", "=1", "12", "1.5", "1e999")
-ODD_NUMBERS = (True, False, 0, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e16, float("nan"), -math.inf)
-ODD = st.sampled_from([*ODD_TEXTS, *ODD_NUMBERS, None, [], ["a", 1], {"a": None}])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("csv_formulas", ["keep", "escape"])
-@given(records=st.lists(st.dictionaries(st.sampled_from([*VALUES, "other"]), ODD), max_size=8))
-# A block of rows is full, and the next one holds what is not plain.
-@example(records=[{"t": f"plain {number}"} for number in range(150)] + [{"t": 'a\0"', "n": "7", "f": 1}, {}])
-def test_a_row_is_the_same_whatever_rows_are_around_it(
-    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], csv_formulas: CsvFormulas
-) -> None:
-    folder = tmp_path_factory.mktemp("table")
-    view = FlatView(columns={"t": str, "n": int, "x": float, "f": bool}, flatten=lambda record: record)
-
-    def csv_of(some: list[dict[str, Any]]) -> tuple[bytes, bytes, bytes]:
-        write_table("csv", folder / "d.csv", view, some, csv_formulas)
-        return (folder / "d.csv").read_bytes().partition(b"\n")
-
-    def parquet_of(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        write_table("parquet", folder / "d.parquet", view, some)
-        rows: list[dict[str, Any]] = pq.read_table(folder / "d.parquet").to_pylist()
-        return rows
-
-    assert csv_of(records)[2] == b"".join(csv_of([record])[2] for record in records)
-    assert repr(parquet_of(records)) == repr([row for record in records for row in parquet_of([record])])
 
 
 def test_formulas_are_escaped_in_texts_of_csv_only_and_only_if_asked_for(tmp_path: Path) -> None:

@@ -183,13 +183,17 @@ class TestPaths:
 
         assert here.lines() == rows(2)
 
-    def test_a_file_of_the_user_in_the_hidden_folder_stays(self, here: Place, tmp_path: Path) -> None:
+    def test_of_the_hidden_folder_only_old_files_that_a_dead_writer_has_left_go(
+        self, here: Place, tmp_path: Path
+    ) -> None:
         attempt(here.dataset(), owner(), rows(0))
-        (tmp_path / STAGING / "notes.txt").write_text("notes")
-        os.utime(tmp_path / STAGING / "notes.txt", (1, 1))
+        for name, days in (("notes.txt", 8), ("old.part", 8), ("young.part", 6)):
+            (tmp_path / STAGING / name).touch()
+            os.utime(tmp_path / STAGING / name, 2 * (here.now - days * 24 * 3600,))
         attempt(here.dataset(), owner("next"), rows(0))
 
-        assert here.read(f"{STAGING}/notes.txt") == b"notes"
+        left = {"notes.txt", "old.part", "young.part"} & {each.name for each in (tmp_path / STAGING).iterdir()}
+        assert left == {"notes.txt", "young.part"}
 
 
 class TestPermissions:

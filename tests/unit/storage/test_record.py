@@ -107,18 +107,6 @@ def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
     assert record.read() == version
 
 
-def test_version_that_another_client_has_written_is_read_although_this_one_caches_lists(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record, real = record_at(STORED), store.ls
-    cached: list[list[Any]] = [[]]
-    monkeypatch.setattr(store, "ls", lambda path, **options: cached[0] if cached else real(path, **options))
-    monkeypatch.setattr(store, "invalidate_cache", cached.clear)
-    store.pipe_file("/bucket/top/record/0001.json", b'{"n": 1}')
-
-    assert record.read() == Version(ONE, 1)
-
-
 class TestAStoreThatDoesNotCheck:
     def test_client_without_conditions_is_refused_and_nothing_is_written(self, store: Store) -> None:
         store.check_conditions(conditional=False)

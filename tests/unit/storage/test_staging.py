@@ -238,23 +238,26 @@ class TestPublished:
         assert place.lines() == rows(5)
 
     @pytest.mark.parametrize(
-        "before",
+        "planted",
         [
-            [2, "bbbbbbbb", 0],
-            [1, "aaaaaaaa", 0],
-            [1, "aaaaaaaa", -1],
-            [1, "cccccccc", 0],
-            [1, 2, 3],
-            [1],
-            {"a": 1},
-            "frame",
+            {"version": 2},
+            {"before": [2, "bbbbbbbb", 0]},
+            {"before": [1, "aaaaaaaa", 0]},
+            {"before": [1, "aaaaaaaa", -1]},
+            {"before": [1, "cccccccc", 0]},
+            {"before": [1, 2, 3]},
+            {"before": [1]},
+            {"before": {"a": 1}},
+            {"before": "frame"},
         ],
         ids=str,
     )
-    def test_planted_frames_that_lead_nowhere_do_not_count(self, place: Place, before: object) -> None:
+    def test_frames_of_another_version_or_that_lead_nowhere_do_not_count(
+        self, place: Place, planted: dict[str, Any]
+    ) -> None:
         attempt(place.dataset(), owner(), stop=True)
-        for claim, its in (("0001-aaaaaaaa", before), ("0002-bbbbbbbb", [1, "aaaaaaaa", 0])):
-            header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": its}
+        for claim, its in (("0001-aaaaaaaa", planted), ("0002-bbbbbbbb", {"before": [1, "aaaaaaaa", 0]})):
+            header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": None, **its}
             text = json.dumps(header).encode()
             name = claim if place.prefix.startswith("/") else f"{claim}-000000"
             content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
