@@ -18,6 +18,7 @@ from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, Poo
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling, look_times
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import (
+    Beside,
     Blocking,
     Failure,
     Request,
@@ -211,6 +212,25 @@ class TestRestraint:
     def test_nodes_that_did_not_answer_are_counted(self) -> None:
         sampling = Tour(list=replied(task_list(failures=1))).run()
         assert sampling.remarks == ("1 of the nodes did not list their tasks in time.",)
+
+
+def test_what_was_seen_beside_a_report_does_not_change_when_a_late_reply_comes() -> None:
+    tour = Tour()
+    flow = tour.sampler.beside(tour.sampler.ask(replies.single_task("x")), HotThreadsQuery(), NODES)
+    beside = next(flow)
+    assert isinstance(beside, Beside)
+    late = beside.side
+    next(late)
+    late.send(tour.answers["pools"])
+    step = advance(flow, ("report", None))
+    assert isinstance(step, Returned)
+    _, seen = step.value
+    before = (seen.looks, dict(seen.shards_before))
+
+    late.send(tour.answers["list"])
+    late.send(tour.answers["shards"])
+
+    assert (seen.looks, seen.shards_before) == before == ((), {})
 
 
 class TestNodes:
