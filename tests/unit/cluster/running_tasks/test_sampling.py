@@ -196,6 +196,11 @@ class TestRestraint:
         # The index is named all the same.
         assert len(tour.times("shards")) == 2
 
+    def test_a_cluster_that_refuses_the_statistics_of_pools_is_not_asked_for_those_of_shards(self) -> None:
+        tour = Tour(pools=FORBIDDEN)
+        tour.run()
+        assert tour.times("shards") == []
+
     def test_no_reply_is_quoted_because_it_may_hold_a_query(self) -> None:
         broken = replied(f'{{"nodes": {{"{SECRET}')
         for answers in ({"list": broken}, {"task": broken}, {"pools": broken}, {"shards": broken}):
