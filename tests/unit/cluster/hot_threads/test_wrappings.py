@@ -70,6 +70,9 @@ WRAPPED: dict[str, dict[str, str]] = {
     "a prefix before each line": {
         "kubectl logs --timestamps": prefixed(lambda number: f"{nanoseconds(number)} "),
         "kubectl logs --prefix": prefixed(lambda _: "[pod/es-data-0/elasticsearch] "),
+        "whole seconds among others": prefixed(
+            lambda number: f"2026-11-30T10:00:07{'' if LINES[number].startswith(' ' * 7) else '.25'}Z "
+        ),
         "the container runtime": prefixed(lambda number: f"{nanoseconds(number)} stdout F "),
         "docker compose": prefixed(lambda _: "es-data-1  | "),
         "docker compose in colours": prefixed(lambda _: "\x1b[36mes-data-1  |\x1b[0m "),
