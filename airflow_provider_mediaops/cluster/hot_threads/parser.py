@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 _MAX_REMARKS = 10_000
 # Bounded, for a text in which no two are the same.
 _MAX_FRAMES, _MAX_GROUPS = 5_000, 1_000
-# Groups are found by their first characters: the group's own line, and more or less of the first frame.
-_HEAD = 100
+# Groups are found by their first characters: the group's own line, and more or less of the first frame. Of many that
+# are alike there, the last ones are compared.
+_HEAD, _MAX_ALIKE = 100, 50
 _BEGIN_A_NODE = ("node", "sampling", "thread")
 # What may stand below the line of a group.
 _IN_A_STACK = ("frames", "other", "blank", "failure")
@@ -253,7 +254,9 @@ class _Parser:
         if self._known_count == _MAX_GROUPS:
             self._known_groups.clear()
             self._known_count = 0
-        self._known_groups.setdefault(group.source[:_HEAD], []).append(group)
+        alike = self._known_groups.setdefault(group.source[:_HEAD], [])
+        alike.append(group)
+        del alike[:-_MAX_ALIKE]
         self._known_count += 1
         return group
 

@@ -48,7 +48,7 @@ _REST_OF_JSON = re.compile(r'[\s{}\[\],]*|[ \t]*"[^"\n]{1,100}"[ \t]*:.*')
 # The lines of Elasticsearch's `ChunkedLoggingStream`.
 _CHUNK = re.compile(
     r"^(?P<before>[^\n]{0,2000}?)(?:\[part (?P<number>[0-9]{1,6})\]"
-    r"|\(gzip compressed and base64-encoded; for details see [^)\n]{0,300}\)): (?P<data>[A-Za-z0-9+/=]{4,})",
+    r"|\(gzip compressed and base64-encoded; for details see [^)\n]{0,300}\)): (?P<data>[A-Za-z0-9+/=]{4,})[^\n]*\n?",
     re.MULTILINE,
 )
 _LAST_CHUNK = re.compile(
@@ -199,27 +199,18 @@ def _inflated(text: str) -> str:
             # A part is missing: those behind it stay.
             streams.pop(stream, None)
     room = _MOST_INFLATED
-    changes: list[tuple[int, int, str]] = []
+    # What comes in the place of a line, by where that begins.
+    lines: dict[int, str] = {}
     for parts in messages:
         plain, is_whole = _inflate("".join(part["data"] for part in parts), room)
         if plain:
             room -= len(plain)
-            changes += [(*_line_of(text, part), "") for part in parts[:-1]]
-            start, end = _line_of(text, parts[-1])
+            lines |= dict.fromkeys((part.start() for part in parts), "")
             # What is damaged stays, and is named as a line that is not understood.
-            changes.append((start, end, f"{plain}\n" if is_whole else f"{plain}\n{text[start:end]}"))
-    if not changes:
+            lines[parts[-1].start()] = f"{plain}\n" if is_whole else f"{plain}\n{parts[-1][0]}"
+    if not lines:
         return text
-    changes += [(*match.span(), "") for match in _LAST_CHUNK.finditer(text)]
-    pieces, position = [], 0
-    for start, end, plain in sorted(changes):
-        pieces += [text[position:start], plain]
-        position = max(position, end)
-    return "".join([*pieces, text[position:]])
-
-
-def _line_of(text: str, part: re.Match[str]) -> tuple[int, int]:
-    return part.start(), text.find("\n", part.end()) + 1 or len(text)
+    return _LAST_CHUNK.sub("", _CHUNK.sub(lambda line: lines.get(line.start(), line[0]), text))
 
 
 def _inflate(data: str, most: int) -> tuple[str, bool]:

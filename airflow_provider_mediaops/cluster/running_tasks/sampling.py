@@ -165,7 +165,6 @@ class TaskSampling:
     node_remarks: Mapping[str, str] = field(default_factory=dict)  # of the nodes that are not asked further
     # What the cluster may still be asked for.
     may_list: bool = True
-    _may_read_shards: bool = False
     _may_look_up: bool = True
     _is_dense: bool = False  # whether there are looks between the start and the end
     _begun: float = 0.0
@@ -228,8 +227,6 @@ class TaskSampling:
         }
         if huge := [self.nodes[node] or node for node in self.node_remarks]:
             self.note(f"The tasks of {listed(huge, 20)} were not listed: too many wait in the thread pools.")
-        # The statistics of shards need the same permission.
-        self._may_read_shards = True
         self._is_dense = all(queues[node] <= _SHORT_QUEUE for node in self._asked)
 
     def _look(self, after: float, moment: Moment) -> CallFlow[None]:
@@ -292,8 +289,8 @@ class TaskSampling:
         return sorted(parts, key=lambda task: -((task.cpu_ms or 0.0) + task.running_ms))
 
     def _read_shards(self) -> CallFlow[dict[str, dict[str, IndexWork]]]:
-        """Read the counters of the indices."""
-        if not self._may_read_shards:
+        """Read the counters of the indices, which needs the same permission as the thread pools."""
+        if not self.pools:
             return {}
         try:
             return (yield from self.sampler.ask(shard_times(self._asked)))

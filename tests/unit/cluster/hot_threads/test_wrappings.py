@@ -70,6 +70,9 @@ WRAPPED: dict[str, dict[str, str]] = {
     "a prefix before each line": {
         "kubectl logs --timestamps": prefixed(lambda number: f"{nanoseconds(number)} "),
         "kubectl logs --prefix": prefixed(lambda _: "[pod/es-data-0/elasticsearch] "),
+        "whole seconds among others": prefixed(
+            lambda number: f"2026-11-30T10:00:07{'' if LINES[number].startswith(' ' * 7) else '.25'}Z "
+        ),
         "the container runtime": prefixed(lambda number: f"{nanoseconds(number)} stdout F "),
         "docker compose": prefixed(lambda _: "es-data-1  | "),
         "docker compose in colours": prefixed(lambda _: "\x1b[36mes-data-1  |\x1b[0m "),
@@ -269,6 +272,18 @@ def test_broken_lines_of_a_node_and_a_thread_are_joined() -> None:
     assert [(thread.name, thread.percent) for thread in node.threads] == [("two lines", 12.5)]
     assert report.wrappings == ("lines broken at blanks",)
     assert (report.unparsed, report.render()) == ((), text)
+
+
+@pytest.mark.parametrize("place", ["a=1, |b=2", "58Z, |interval", "62.5ms |out of", "by thread |'x'"])
+def test_single_line_that_is_broken_is_joined(place: str) -> None:
+    whole = (
+        "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{a=1, b=2}\n"
+        "   Hot threads at 2019-04-28T07:43:58Z, interval=1.5m, busiestThreads=3, ignoreIdleThreads=true:\n"
+        "   12.5% (62.5ms out of 500ms) cpu usage by thread 'x'\n     unique snapshot\n       a.B.c(B.java:1)\n"
+    )
+    text = whole.replace(place.replace("|", ""), place.replace(" |", "\n"))
+    assert text != whole
+    assert parse(text).to_dict() == parse(whole).to_dict()
 
 
 def test_text_with_several_captures_is_cut_where_a_node_comes_again() -> None:

@@ -220,13 +220,17 @@ class TestGroups:
 
 
 class TestCpu:
-    def test_a_search_that_ends_within_the_window_explains_what_was_seen_of_it(self) -> None:
-        node = assessed(
-            sampled(looks_of(long_search(0, 100, 200), {500: listed(5, 500)})), report(("[search][T#1]", 450))
-        )
+    def test_a_search_that_ends_within_the_window_is_counted_as_seen_and_claimed_for_no_thread(self) -> None:
+        tasks = looks_of(long_search(0, 100, 200), {500: listed(5, 500)})
+        node = assessed(sampled(tasks), report(("[search][T#1]", 450.0), ("[search][T#2]", 180.0)))
         (group,) = [group for group in node.groups if group.cpu_ms is not None]
         assert group.cpu_ms == pytest.approx(180.0)
-        assert node.threads[0].why_not == NO_MATCH
+        assert [thread.why_not for thread in node.threads] == [NO_MATCH, NO_MATCH]
+
+    def test_a_search_that_waited_for_a_thread_is_claimed_for_none(self) -> None:
+        waiting, begun = long_search(0, executions=0, active_threads=0), long_search(500)
+        node = assessed(sampled(looks_of(waiting | begun)), report(("[search][T#1]", 450.0)))
+        assert (node.groups[0].cpu_ms, node.threads[0].why_not) == (450.0, NO_MATCH)
 
     def test_a_search_that_begins_within_the_window_is_counted_and_claimed_for_no_thread(self) -> None:
         late = {500: listed(5, 500, age_ms=200.0, cpu_ms=180.0)}
@@ -237,6 +241,12 @@ class TestCpu:
     def test_looks_that_missed_the_ends_are_interpolated(self) -> None:
         node = assessed(sampled(looks_of(long_search(0, 100, 400, 600))), report(("[search][T#1]", 450.0)))
         assert node.groups[0].cpu_ms == pytest.approx(450.0)
+
+    def test_a_look_near_an_end_of_the_window_stands_for_it(self) -> None:
+        figures = {10: 100.0, 490: 500.0, 560: 700.0}
+        task = {at: listed(1, at, age_ms=1_000.0 + at, cpu_ms=cpu_ms) for at, cpu_ms in figures.items()}
+        node = assessed(sampled(looks_of(task)), report(("[search][T#1]", 400.0)))
+        assert node.groups[0].cpu_ms == 400.0
 
     def test_with_concurrent_segment_search_only_sums_are_compared(self) -> None:
         tasks = looks_of(long_search(executions=3, active_threads=2))

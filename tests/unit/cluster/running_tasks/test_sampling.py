@@ -18,6 +18,7 @@ from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, Poo
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler, TaskSampling, look_times
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import (
+    Beside,
     Blocking,
     Failure,
     Request,
@@ -120,15 +121,14 @@ class TestTimes:
             (0.05, 1, [0, 50, 65]),
             (0.15, 10, [0, 150, 210]),
             (1.8, 200, [*range(0, 1_801, 100), 2_800]),
+            # A long one has no more looks.
+            (18.0, 10, [*range(0, 18_001, 1_000), 18_060]),
         ],
     )
     def test_looks_are_at_the_ends_and_between(self, interval: float, snapshots: int, times: list[int]) -> None:
         found = list(look_times(interval, snapshots))
         assert [round(1_000 * at) for at, _ in found] == times
         assert [moment for _, moment in found] == ["start", *["between"] * (len(times) - 3), "end", "end"]
-
-    def test_a_long_interval_has_no_more_looks(self) -> None:
-        assert len(list(look_times(60.0, 10))) <= 21
 
     def test_the_pools_come_first_and_the_shards_are_read_at_both_ends(self) -> None:
         tour = Tour()
@@ -190,9 +190,16 @@ class TestRestraint:
         tour = Tour(list=reply)
         sampling = tour.run()
         assert tour.times("list") == [5]
+        # Nor for the next capture, if it may not say.
+        assert tour.sampler.is_allowed == (reply is not FORBIDDEN)
         assert [remark[: len(sentence)] for remark in sampling.remarks] == [sentence]
         # The index is named all the same.
         assert len(tour.times("shards")) == 2
+
+    def test_a_cluster_that_refuses_the_statistics_of_pools_is_not_asked_for_those_of_shards(self) -> None:
+        tour = Tour(pools=FORBIDDEN)
+        tour.run()
+        assert tour.times("shards") == []
 
     def test_no_reply_is_quoted_because_it_may_hold_a_query(self) -> None:
         broken = replied(f'{{"nodes": {{"{SECRET}')
@@ -211,6 +218,25 @@ class TestRestraint:
     def test_nodes_that_did_not_answer_are_counted(self) -> None:
         sampling = Tour(list=replied(task_list(failures=1))).run()
         assert sampling.remarks == ("1 of the nodes did not list their tasks in time.",)
+
+
+def test_what_was_seen_beside_a_report_does_not_change_when_a_late_reply_comes() -> None:
+    tour = Tour()
+    flow = tour.sampler.beside(tour.sampler.ask(replies.single_task("x")), HotThreadsQuery(), NODES)
+    beside = next(flow)
+    assert isinstance(beside, Beside)
+    late = beside.side
+    next(late)
+    late.send(tour.answers["pools"])
+    step = advance(flow, ("report", None))
+    assert isinstance(step, Returned)
+    _, seen = step.value
+    before = (seen.looks, dict(seen.shards_before))
+
+    late.send(tour.answers["list"])
+    late.send(tour.answers["shards"])
+
+    assert (seen.looks, seen.shards_before) == before == ((), {})
 
 
 class TestNodes:
@@ -357,16 +383,6 @@ def test_a_coordinating_task_names_what_the_client_named() -> None:
     assert task.task_id == f"{COORDINATOR}:7"
     assert (task.expression, task.index) == ("logs-*,orders", None)
     assert read(replies.single_task("x"), {"completed": True}) is None
-
-
-def test_no_literal_of_a_query_passes_for_an_index() -> None:
-    asked_for = {"query": {"match": {"message": "index[123-45-6789] of shardId[[123-45-6789][0]]"}}}
-    task = read(replies.single_task("x"), coordinating(asked_for, index="logs"))
-    assert (task.expression, task.index) == ("logs", None)
-
-    scroll = listed(1, 0, description='requests[1], source[{"query":{"match":{"message":"indices[123-45-6789]"}}}]')
-    (task,) = read(replies.task_list(["x"]), task_list(scroll)).tasks
-    assert (task.expression, task.index) == (None, None)
 
 
 def test_pools_that_rest_are_left_out() -> None:
