@@ -275,18 +275,15 @@ class LookupScheduler:
                 yield from self._ask_for_many(job)
             else:
                 yield from self._ask_for_one(job)
-        except RequestsSpentError as spent:
-            if job.is_probe:
-                self._held.checked(job.isbns[0], spent, job.number)
-            else:
-                self._fresh.extendleft(reversed(job.isbns))
         except MediaOpsError as error:
             if self._is_met_by_all(error):
                 raise
             self.trouble = error.message
             self._troubles += 1
             if job.is_probe:
-                self._held.checked(job.isbns[0], error, job.number)
+                self._held.checked(error, job.number)
+            elif isinstance(error, RequestsSpentError):
+                self._fresh.extendleft(reversed(job.isbns))
             else:
                 self._put_off(job, error)
         finally:
@@ -313,11 +310,10 @@ class LookupScheduler:
             yield from self._found({isbn13: book}, job)
 
     def _ask_for_probe(self, job: _Job) -> CallFlow[None]:
-        [probe] = job.isbns
-        error = yield from send_probe(partial(self._ask, job), probe)
+        error = yield from send_probe(partial(self._ask, job), job.isbns[0])
         if error is None:
             self._troubles, self.trouble = 0, None
-        self._held.checked(probe, error, job.number)
+        self._held.checked(error, job.number)
 
     def _ask_for_many(self, job: _Job) -> CallFlow[None]:
         try:
@@ -346,10 +342,9 @@ class LookupScheduler:
             yield from self._take_in(reply, job)
 
     def _take_in(self, reply: BulkReply, job: _Job) -> CallFlow[None]:
-        found = _by_isbn(reply.books, job.isbns)
-        rest = [isbn13 for isbn13 in job.isbns if isbn13 not in found]
-        yield from self._found(found, job)
-        if reply.odd or len(found) < len(reply.books):
+        rest = [isbn13 for isbn13 in job.isbns if isbn13 not in reply.books]
+        yield from self._found(reply.books, job)
+        if reply.odd:
             # What else it holds may be about any of them.
             self._ask_again(rest)
         elif rest and reply.taken and reply.taken < len(job.isbns):
@@ -496,13 +491,3 @@ class LookupScheduler:
 
     def _date(self) -> str:
         return self._client.clock.now().isoformat(timespec="seconds")
-
-
-def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
-    wanted = set(isbns)
-    found: dict[str, Book] = {}
-    for book in books:
-        isbn13 = next((isbn for isbn in book.own_isbns() if isbn in wanted), None)
-        if isbn13:
-            found.setdefault(isbn13, book)
-    return found

@@ -136,10 +136,10 @@ RECORD = {"isbn13": CRIME, "unknown": [1]}
 @pytest.mark.parametrize(
     ("reply", "read"),
     [
-        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply([Book(RECORD)], taken=2)),
-        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply([Book(RECORD)], taken=2)),
-        ({"total": 3, "data": [RECORD, None, {}]}, BulkReply([Book(RECORD)], odd=True)),
-        ({"total": "1", "requested": "2", "data": []}, BulkReply([])),
+        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply({CRIME: Book(RECORD)}, taken=2)),
+        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply({CRIME: Book(RECORD)}, taken=2)),
+        ({"total": 3, "data": [RECORD, None, {}]}, BulkReply({CRIME: Book(RECORD)}, odd=True)),
+        ({"total": "1", "requested": "2", "data": []}, BulkReply({})),
     ],
 )
 def test_the_reply_is_read_in_its_newer_and_older_form(reply: dict[str, Any], read: BulkReply) -> None:

@@ -35,7 +35,6 @@ class Run:
         self.now = 100.0
         self.evidence = Evidence(lambda: self.now, canary, last_found)
         self.held = HeldNotFounds(self.evidence)
-        self.asked = ""
         # That other words have to be tried by so many probes first is a test of its own.
         self.evidence.probes_found = 8
 
@@ -47,12 +46,10 @@ class Run:
         self.held.found(isbn13, self.held.send())
 
     def check(self, *, idle: bool = True) -> str | None:
-        probe = self.held.check(idle=idle)
-        self.asked = probe or self.asked
-        return probe
+        return self.held.check(idle=idle)
 
     def checked(self, error: MediaOpsError | None = None) -> None:
-        self.held.checked(self.asked, error, self.held.send())
+        self.held.checked(error, self.held.send())
 
     def decisions(self, *, idle: bool = True) -> list[tuple[str, str]]:
         return [(decision.isbn13, decision.action) for decision in self.held.decisions(idle=idle)]
@@ -102,7 +99,7 @@ class TestWhatIsConfirmed:
         asked = run.held.send()
         run.missing(C, CLEAR)
 
-        run.held.checked(CANARY, None, asked)
+        run.held.checked(None, asked)
 
         assert run.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
         assert run.held.doubts()["undecided"].keys() == {C}
