@@ -91,7 +91,7 @@ class _Job:
 
     isbns: tuple[str, ...]
     is_probe: bool = False
-    number: int = 0  # of its last request
+    number: int = 0  # of its last request; 0 until it is sent
 
     @property
     def is_bulk(self) -> bool:
@@ -144,7 +144,6 @@ class LookupScheduler:
     _again: deque[_Job] = field(default_factory=deque)
     _later: list[tuple[float, _Job]] = field(default_factory=list)
     _in_flight: set[_Job] = field(default_factory=set)
-    _unsent: _Job | None = None
     _troubles: int = 0
 
     def __post_init__(self) -> None:
@@ -219,7 +218,8 @@ class LookupScheduler:
         rate and the service's delay call for.
         """
         self.settle()
-        if self.is_stopped or self._unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
+        is_one_unsent = any(not job.number for job in self._in_flight)
+        if self.is_stopped or is_one_unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
             return None
         if not self._options.budget.left:
             if not self._in_flight:
@@ -229,7 +229,6 @@ class LookupScheduler:
         if not job:
             return None
         self._in_flight.add(job)
-        self._unsent = job
         return self._perform(job)
 
     def wakes_at(self) -> float:
@@ -288,7 +287,6 @@ class LookupScheduler:
                 self._put_off(job, error)
         finally:
             self._in_flight.discard(job)
-            self._unsent = None if self._unsent is job else self._unsent
 
     def _is_met_by_all(self, error: MediaOpsError) -> bool:
         if isinstance(error, _NO_ANSWER) and not self.has_answered:
@@ -371,7 +369,6 @@ class LookupScheduler:
             job.number = self._held.send()
             if not (job.is_probe or job.is_bulk):
                 self._pending[job.isbns[0]].requests += 1
-            self._unsent = None if self._unsent is job else self._unsent
             self._on_sent()
         elif isinstance(step, Wait) and step.is_retry:
             self.trouble = step.reason
