@@ -12,7 +12,7 @@ from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection import base_urls, rate_limiter, retry_policy, transport_settings
 from airflow_provider_mediaops.hooks.threads import in_loop_thread, in_thread
-from airflow_provider_mediaops.http.auth import FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class BookDatabaseHook(ServiceHook):
         client = Client(
             base_urls(fields),
             BOOK_RULES,
-            auth=FixedAuth.raw(key),
+            auth=Auth(key, (key,)),
             retry=retry_policy(fields),
             limiter=limiter,
         )

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_mediaops.books.batch.options import SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.full_disk import fill_the_disk
 
 ISBNS = sample_isbns(50)
