@@ -192,6 +192,19 @@ def test_single_404_in_clear_words_is_believed_after_some_seconds_while_others_a
     assert run.decisions(idle=False) == [(A, "not_found")]
 
 
+def test_a_book_that_is_done_is_forgotten_whether_it_was_held_or_asked_for_again() -> None:
+    run = Run()
+    run.missing(A, LIMIT)
+    run.found(C)
+    assert run.decisions() == [(A, "again")]
+    run.missing(B, LIMIT)
+
+    run.held.forget(A)
+    run.held.forget(B)
+
+    assert run.held.doubts()["undecided"] == {}
+
+
 class TestWhenAProbeIsAskedFor:
     @pytest.mark.parametrize("words", ["clear", "limit", "foreign"])
     def test_probe_waits_for_more_404s_but_not_for_long(self, words: str) -> None:

@@ -118,8 +118,9 @@ class TestABookThatGetsNoAnswer:
         assert failed.error == failed.cause.message
         assert [lookup.status for lookup in others] == ["found", "found"]
 
-    def test_a_request_that_is_refused_as_such_is_not_retried(self) -> None:
-        service = Service(lambda _: replied({}, 400))
+    @pytest.mark.parametrize("reply", [replied({}, 400), replied(b"<html>Sign in</html>")], ids=["refused", "portal"])
+    def test_a_book_is_not_asked_for_again_where_that_is_of_no_use(self, reply: Response) -> None:
+        service = Service(lambda _: reply)
 
         assert statuses(service, [A]) == [(A, "failed")]
         assert service.asked == [A]
