@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -76,8 +76,8 @@ def _read_book(isbn13: str, response: Response) -> Book:
 class BulkReply:
     """Records of several books."""
 
-    books: Sequence[Book] = field(repr=False)  # in no certain order
-    odd: bool = False  # whether it also holds something that is not a record
+    books: Mapping[str, Book] = field(repr=False)  # by the ISBN that was asked for
+    odd: bool = False  # whether it also holds something else, which may be about any of the other books
     taken: int | None = None  # how many ISBNs it says it looked for; None if it does not say
 
 
@@ -92,18 +92,21 @@ def get_books(isbns: Sequence[str]) -> Call[BulkReply]:
     # It changes nothing at the service, so it may be sent twice.
     headers = {"Content-Type": "application/json"}
     request = Request("POST", "/books", headers=headers, body=body, idempotent=True, kind="bulk")
-    return Call(request, _read_books)
+    return Call(request, partial(_read_books, frozenset(isbns)))
 
 
-def _read_books(response: Response) -> BulkReply:
+def _read_books(isbns: Container[str], response: Response) -> BulkReply:
     reply = read_json(response)
     records = reply.get("data", reply.get("books"))
     if not isinstance(records, list):
         raise InvalidReplyError("The reply holds no list of books.")
-    books = [Book(record) for record in records if record and isinstance(record, Mapping)]
     total, taken = reply.get("total"), reply.get("requested")
     if isinstance(total, int) and total > len(records):
         raise InvalidReplyError(f"The reply holds {len(records)} books where it says {total}.")
+    books: dict[str, Book] = {}
+    for book in (Book(record) for record in records if isinstance(record, Mapping)):
+        if isbn13 := next((isbn13 for isbn13 in book.own_isbns() if isbn13 in isbns), None):
+            books.setdefault(isbn13, book)
     return BulkReply(books, len(books) < len(records), taken if isinstance(taken, int) else None)
 
 

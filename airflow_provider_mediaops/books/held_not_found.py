@@ -65,14 +65,6 @@ class Evidence:
         """Return whether a 404 in these words can only be about the book."""
         return isinstance(error, CLEAR) and CLEAR not in self.disproved
 
-    def kind_of(self, probe: str) -> Probe:
-        """Return why a probe is known to exist."""
-        if probe == self.last_found and self.found_at > -inf:
-            return Probe.FOUND_NOW
-        if probe == self.canary:
-            return Probe.CANARY
-        return Probe.FOUND_BEFORE if probe == self.last_found else Probe.WELL_KNOWN
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -121,9 +113,8 @@ class HeldNotFounds:
     _held: dict[str, _Held] = field(default_factory=dict)
     _asked_again: dict[str, _Held] = field(default_factory=dict)
     _last_finding_request: int = 0
-    # The probe that is asked for now, and why it is known to exist.
-    _probe: str | None = None
-    _kind: Probe = Probe.WELL_KNOWN
+    # The book that is asked for now to be the probe, and why it is known to exist.
+    _probe: tuple[str, Probe] | None = None
     # The error of the last probe, and how many were not found in a row; since when says when the patience ends.
     _failure: MediaOpsError | None = None
     _failed_probes: int = 0
@@ -204,24 +195,24 @@ class HeldNotFounds:
         if self._probe or self.wrong or not self._is_due(idle=idle):
             return None
         self._probe = self._choose()
-        # As it is known now: until the reply comes, another book may be the last that was found.
-        self._kind = self.evidence.kind_of(self._probe) if self._probe else Probe.WELL_KNOWN
-        return self._probe
+        return self._probe[0] if self._probe else None
 
-    def checked(self, probe: str, error: MediaOpsError | None, number: int) -> None:
+    def checked(self, error: MediaOpsError | None, number: int) -> None:
         """Take note of the reply about the probe: None if it was found, its 404, or another error."""
+        # Why it was known to exist when it was asked for: another book may be the last that was found meanwhile.
+        probe, kind = self._probe or (WELL_KNOWN, Probe.WELL_KNOWN)
         self._probe = None
         if error is None:
             self.evidence.probes_found += 1
             self.found(probe, number)
         elif not isinstance(error, MISSING):
             self._probe_failed(error)
-        elif (meaning := MISSING_PROBE[self._kind][type(error)]) is Meaning.NO_PROBE:
+        elif (meaning := MISSING_PROBE[kind][type(error)]) is Meaning.NO_PROBE:
             self.evidence.useless.add(probe)
         elif meaning is Meaning.WRONG_CONNECTION:
-            self.wrong = wrong_connection(error, self._kind)
+            self.wrong = wrong_connection(error, kind)
         else:
-            if self._kind is Probe.WELL_KNOWN:
+            if kind is Probe.WELL_KNOWN:
                 # A small catalogue may lack it.
                 self._see_limit_in(error)
             else:
@@ -269,11 +260,17 @@ class HeldNotFounds:
         [one, *others] = self._held.values()
         return not others and self.evidence.is_clear(one.error) and self.evidence.is_proved
 
-    def _choose(self) -> str | None:
-        """Return the best book to be the probe."""
-        known = filter(None, (self.evidence.last_found, self.evidence.canary, WELL_KNOWN))
-        useless = self.evidence.useless
-        return next((isbn13 for isbn13 in known if isbn13 not in useless and isbn13 not in self._held), None)
+    def _choose(self) -> tuple[str, Probe] | None:
+        """Return the best book to be the probe, and why it is known to exist."""
+        known, canary = self.evidence.last_found, self.evidence.canary
+        before = Probe.CANARY if known == canary else Probe.FOUND_BEFORE
+        best_first = (
+            (known, Probe.FOUND_NOW if self.evidence.found_at > -inf else before),
+            (canary, Probe.CANARY),
+            (WELL_KNOWN, Probe.WELL_KNOWN),
+        )
+        unfit = self.evidence.useless | self._held.keys()
+        return next(((isbn13, kind) for isbn13, kind in best_first if isbn13 and isbn13 not in unfit), None)
 
     def _disprove(self, error: MediaOpsError) -> None:
         """Take note of the 404 of a book that exists."""

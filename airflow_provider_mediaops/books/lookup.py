@@ -150,7 +150,7 @@ class Finder:
                 return None if decisions[0].action == "again" else decisions[0].error
             probe = str(held.check(idle=True))
             error = yield from send_probe(lambda call: self._counted(call, held), probe)
-            held.checked(probe, error, held.sent)
+            held.checked(error, held.sent)
             if held.wrong:
                 raise held.wrong
         return None

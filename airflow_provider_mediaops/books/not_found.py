@@ -142,7 +142,9 @@ def undecided(
     """Make the error of a book whose 404 could not be decided on; ``failure`` is that of the last probe."""
     if isinstance(doubt, (CLEAR, LIMIT)):
         # It cannot be told from the key's limit.
-        advice = f"If that goes on, check the base address, that nothing else uses the key, and {_about_probe(canary)}"
+        advice = (
+            f"If that goes on, check the base address and that nothing else uses the key, and {_about_probe(canary)}"
+        )
         return _as(RateLimitedError, doubt, f"{why} {advice}")
     page = isinstance(doubt, WEB_PAGE) and failure is None
     return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)

@@ -91,7 +91,7 @@ class _Job:
 
     isbns: tuple[str, ...]
     is_probe: bool = False
-    number: int = 0  # of its last request
+    number: int = 0  # of its last request; 0 until it is sent
 
     @property
     def is_bulk(self) -> bool:
@@ -144,7 +144,6 @@ class LookupScheduler:
     _again: deque[_Job] = field(default_factory=deque)
     _later: list[tuple[float, _Job]] = field(default_factory=list)
     _in_flight: set[_Job] = field(default_factory=set)
-    _unsent: _Job | None = None
     _troubles: int = 0
 
     def __post_init__(self) -> None:
@@ -219,7 +218,8 @@ class LookupScheduler:
         rate and the service's delay call for.
         """
         self.settle()
-        if self.is_stopped or self._unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
+        is_one_unsent = any(not job.number for job in self._in_flight)
+        if self.is_stopped or is_one_unsent or len(self._in_flight) >= (1 if self._is_careful else IN_FLIGHT):
             return None
         if not self._options.budget.left:
             if not self._in_flight:
@@ -229,7 +229,6 @@ class LookupScheduler:
         if not job:
             return None
         self._in_flight.add(job)
-        self._unsent = job
         return self._perform(job)
 
     def wakes_at(self) -> float:
@@ -275,23 +274,19 @@ class LookupScheduler:
                 yield from self._ask_for_many(job)
             else:
                 yield from self._ask_for_one(job)
-        except RequestsSpentError as spent:
-            if job.is_probe:
-                self._held.checked(job.isbns[0], spent, job.number)
-            else:
-                self._fresh.extendleft(reversed(job.isbns))
         except MediaOpsError as error:
             if self._is_met_by_all(error):
                 raise
             self.trouble = error.message
             self._troubles += 1
             if job.is_probe:
-                self._held.checked(job.isbns[0], error, job.number)
+                self._held.checked(error, job.number)
+            elif isinstance(error, RequestsSpentError):
+                self._fresh.extendleft(reversed(job.isbns))
             else:
                 self._put_off(job, error)
         finally:
             self._in_flight.discard(job)
-            self._unsent = None if self._unsent is job else self._unsent
 
     def _is_met_by_all(self, error: MediaOpsError) -> bool:
         if isinstance(error, _NO_ANSWER) and not self.has_answered:
@@ -313,11 +308,10 @@ class LookupScheduler:
             yield from self._found({isbn13: book}, job)
 
     def _ask_for_probe(self, job: _Job) -> CallFlow[None]:
-        [probe] = job.isbns
-        error = yield from send_probe(partial(self._ask, job), probe)
+        error = yield from send_probe(partial(self._ask, job), job.isbns[0])
         if error is None:
             self._troubles, self.trouble = 0, None
-        self._held.checked(probe, error, job.number)
+        self._held.checked(error, job.number)
 
     def _ask_for_many(self, job: _Job) -> CallFlow[None]:
         try:
@@ -346,10 +340,9 @@ class LookupScheduler:
             yield from self._take_in(reply, job)
 
     def _take_in(self, reply: BulkReply, job: _Job) -> CallFlow[None]:
-        found = _by_isbn(reply.books, job.isbns)
-        rest = [isbn13 for isbn13 in job.isbns if isbn13 not in found]
-        yield from self._found(found, job)
-        if reply.odd or len(found) < len(reply.books):
+        rest = [isbn13 for isbn13 in job.isbns if isbn13 not in reply.books]
+        yield from self._found(reply.books, job)
+        if reply.odd:
             # What else it holds may be about any of them.
             self._ask_again(rest)
         elif rest and reply.taken and reply.taken < len(job.isbns):
@@ -376,7 +369,6 @@ class LookupScheduler:
             job.number = self._held.send()
             if not (job.is_probe or job.is_bulk):
                 self._pending[job.isbns[0]].requests += 1
-            self._unsent = None if self._unsent is job else self._unsent
             self._on_sent()
         elif isinstance(step, Wait) and step.is_retry:
             self.trouble = step.reason
@@ -496,13 +488,3 @@ class LookupScheduler:
 
     def _date(self) -> str:
         return self._client.clock.now().isoformat(timespec="seconds")
-
-
-def _by_isbn(books: Iterable[Book], isbns: Iterable[str]) -> dict[str, Book]:
-    wanted = set(isbns)
-    found: dict[str, Book] = {}
-    for book in books:
-        isbn13 = next((isbn for isbn in book.own_isbns() if isbn in wanted), None)
-        if isbn13:
-            found.setdefault(isbn13, book)
-    return found

@@ -142,10 +142,10 @@ RECORD = {"isbn13": CRIME, "unknown": [1]}
 @pytest.mark.parametrize(
     ("reply", "read"),
     [
-        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply([Book(RECORD)], taken=2)),
-        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply([Book(RECORD)], taken=2)),
-        ({"total": 3, "data": [RECORD, None, {}]}, BulkReply([Book(RECORD)], odd=True)),
-        ({"total": "1", "requested": "2", "data": []}, BulkReply([])),
+        ({"total": 1, "requested": 2, "data": [RECORD]}, BulkReply({CRIME: Book(RECORD)}, taken=2)),
+        ({"total": 1, "requested": 2, "books": [RECORD]}, BulkReply({CRIME: Book(RECORD)}, taken=2)),
+        ({"total": 3, "data": [RECORD, None, {}]}, BulkReply({CRIME: Book(RECORD)}, odd=True)),
+        ({"total": "1", "requested": "2", "data": []}, BulkReply({})),
     ],
 )
 def test_the_reply_is_read_in_its_newer_and_older_form(reply: dict[str, Any], read: BulkReply) -> None:
@@ -171,12 +171,18 @@ def test_a_reply_that_is_something_else_is_not_believed(reply: dict[str, Any], w
         {"title": "without an ISBN"},
         {"isbn": "n/a", "title": "with none"},
         {"isbn13": "978-0-14-044913-6"},
+        {"isbn13": int(CRIME)},
+        {"isbn": "none", "isbn13": f"ISBN {CRIME}"},
+        {"isbn": "0140449132", "isbn13": ""},
         {"isbn": "0140449132", "isbn13": "9780306406157"},
         {"isbn10": ["0-14-044913-2"]},
     ],
 )
 def test_a_record_of_the_book_that_was_asked_for_is_read_in_any_writing(record: dict[str, Any]) -> None:
     assert get_book(CRIME).parse(replied({"book": record})) == Book(record)
+
+    of_many = get_books([CRIME]).parse(replied({"data": [record]}))
+    assert of_many == (BulkReply({}, odd=True) if "title" in record else BulkReply({CRIME: Book(record)}))
 
 
 @pytest.mark.parametrize("record", [{"isbn13": CALENDAR}, {"isbn": "0-306-40615-2"}, {"isbn13": 9780306406157}])

@@ -155,17 +155,6 @@ class TestEnds:
 
         assert inputs_of(seen) == ISBNS[:3]
 
-    def test_a_list_that_is_given_up_leaves_nothing_behind(self) -> None:
-        async def some() -> None:
-            async with aclosing(batch_of(service, map(IsbnRow.of, ISBNS))) as updates:
-                async for _ in updates:
-                    break
-
-        service = Service(latency=100.0)
-        in_virtual_time(some())
-
-        assert service.under_way == 0
-
     @pytest.mark.parametrize("isbns", [ISBNS[:1], ISBNS[:3]])
     def test_list_that_is_cancelled_in_any_turn_of_the_event_loop_ends_as_cancelled(self, isbns: list[str]) -> None:
         async def cancelled_in(turn: int) -> bool:
