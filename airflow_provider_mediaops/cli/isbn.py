@@ -60,6 +60,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     ]
     figures = check.figures
     names = [_named(file.path, sources, options.files) for file in files]
+    problems = [_named(file.problem, sources, options.files) for file in files if file.problem]
     document = {
         "files": [
             {"file": name, **{key: getattr(file, key) for key in _FACTS}}
@@ -71,11 +72,13 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "first_invalid": [each._asdict() for each in check.first_invalid],
         "repeated": check.repeated,
         "first_repeated": [each._asdict() for each in check.first_repeated],
+        "problems": problems,
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
-    parts = [*_file_parts(names, files), *(Line(warning, "bad") for warning in warnings), *_parts(check, costs)]
-    return Result(document, parts, problem=bool(figures.invalid) or not figures.rows)
+    complaints = (Line(complaint, "bad") for complaint in (*problems, *warnings))
+    parts = [*_file_parts(names, files), *complaints, *_parts(check, costs)]
+    return Result(document, parts, problem=bool(figures.invalid or problems) or not figures.rows)
 
 
 @contextmanager
@@ -102,7 +105,7 @@ def _named(message: str, sources: list[str], files: list[str]) -> str:
 
 
 def _rows(files: Sequence[SourceFile], options: argparse.Namespace, terminal: Terminal) -> Iterator[IsbnRow]:
-    rows = rows_of_source(read_list(files), options.several, repair_zeros=options.repair_zeros)
+    rows = rows_of_source(read_list(files, goes_on=True), options.several, repair_zeros=options.repair_zeros)
     for number, row in enumerate(rows, 1):
         if number % _PROGRESS_ROWS == 0:
             terminal.say(f"{number:,} rows read")

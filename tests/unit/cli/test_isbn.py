@@ -130,6 +130,27 @@ def test_source_that_is_no_list_is_named_in_words(tmp_path: Path, name: str, con
     assert name == "-" or str(file) in ended.messages
 
 
+def test_each_file_of_a_folder_that_is_no_list_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    contents = {
+        "a.csv": b"isbn,t\n9780306406157,A\n",
+        "b.csv": b"%PDF-1",
+        "c.csv": b"a,b\n1,2\n",
+        "d.txt": b"9780140449136",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+
+    ended = command("isbn", tmp_path)
+
+    assert ended.code == 1
+    assert f"source {tmp_path}/b.csv, line 1: it is not text but a PDF." in ended.output
+    assert (
+        f"source {tmp_path}/c.csv, line 1: there is no column 'isbn', but 'a', 'b'; name it in --column."
+        in ended.output
+    )
+    assert "2 rows, 2 ISBNs, 0 missing, 0 invalid" in ended.output
+
+
 def test_an_empty_list_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
     file.write_bytes(b"\n\n")

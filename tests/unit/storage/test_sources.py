@@ -336,12 +336,7 @@ class TestFilesThatAreSomethingElse:
                 "9780439023481,One\n",
                 "line 1: .*, but '9780439023481', 'One'. Its first line is not a header: add",
             ),
-            (
-                "s.csv",
-                ",".join("abcdefghijklmnopqrstuvwxyz"),
-                "line 1: there is no column 'isbn', but .*'y', 'z'; name it in isbn_column",
-            ),
-            ("s.csv", "x" * 9_999, f"line 1: there is no column 'isbn', but '{'x' * 399}…; name it"),
+            ("s.csv", "x" * 9_999, f"line 1: there is no column 'isbn', but '{'x' * 399}…"),
             ("s.csv", "isbn,ean,isbn\na,b,c\n", "line 1: there are 2 columns 'isbn'; give them different names"),
             (
                 "s.csv",
