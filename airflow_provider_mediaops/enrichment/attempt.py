@@ -21,7 +21,7 @@ from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view, resume_point, row_of
 from airflow_provider_mediaops.enrichment.reuse import EarlierIndex, earlier_dataset
 from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError, PermanentError
-from airflow_provider_mediaops.progress import ProgressLog, counted, duration
+from airflow_provider_mediaops.progress import ProgressLog, counted, duration, rate_in_words
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.storage.source_file import ReadOptions
@@ -181,7 +181,7 @@ class EnrichmentAttempt:
                 usage = yield from read_key_usage(client.probing().ask)
         self._rate = f"plan {plan}"
         if client.limiter:
-            self._rate += f", {client.limiter.per_second:g} requests a second"
+            self._rate += f", {rate_in_words(client.limiter.per_second)}"
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         source, destination = self._enrichment.named or "a list", self._enrichment.destination
         self._log(f"Enriching {counted(left, 'row')} of {source} into {destination}: {self._rate}{quota}.")
@@ -191,7 +191,8 @@ class EnrichmentAttempt:
         # Those that failed in earlier attempts are in the dataset.
         allowed = allowed_rows(self._enrichment.max_failures, self._enrichment.total)
         left = allowed - self._figures["failed"] - self._figures["refresh_failed"]
-        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
+        find = self._earlier.find if self._earlier else None
+        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=find, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""

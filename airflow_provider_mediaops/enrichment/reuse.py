@@ -10,15 +10,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.arguments import read_iso_time, unsigned
 from airflow_provider_mediaops.books.batch.options import EarlierLookup
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.formats import FORMATS, format_of, json_line
-from airflow_provider_mediaops.storage.path_checks import is_same_file
+from airflow_provider_mediaops.storage.paths import is_same_file
 from airflow_provider_mediaops.storage.scratch import ScratchFile, naming_folder, scratch_database
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_list import read_dataset, version_of

@@ -248,7 +248,7 @@ def _read_enrichment(
     from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
-    from airflow_provider_mediaops.storage.path_checks import absolute
+    from airflow_provider_mediaops.storage.paths import absolute
     from airflow_provider_mediaops.storage.source_list import check_destination, find_files, version_of
 
     values = _check_arguments(given, lambda *_: False)
@@ -311,7 +311,7 @@ def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) 
 
 def _check_source(source: Any, destination: object, is_unknown: Callable[..., bool]) -> None:
     from airflow_provider_mediaops.enrichment.arguments import read_source
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
+    from airflow_provider_mediaops.storage.paths import is_same_file
 
     paths = source if isinstance(source, (list, tuple)) else [source]
     known = [path for path in paths if not is_unknown(path)]

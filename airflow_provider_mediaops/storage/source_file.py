@@ -13,8 +13,9 @@ from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.progress import counted
-from airflow_provider_mediaops.storage.files import naming_path, path_of
+from airflow_provider_mediaops.storage.errors import naming_path
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.source_columns import (
     MAX_COLUMNS,
     find_columns,

@@ -15,8 +15,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
-from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
+from airflow_provider_mediaops.storage.errors import naming_path
+from airflow_provider_mediaops.storage.files import content_tag
+from airflow_provider_mediaops.storage.paths import check_store, irregular_kind, is_local, is_same_file, path_of
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_text import FALLBACK, GZIP, read_json, read_lines, read_text
 from airflow_provider_mediaops.version_compat import conn_id_of
@@ -64,8 +65,12 @@ def _info_of(file: SourceFile) -> Mapping[str, Any]:
     """Return the properties of a file; refuse a folder, a named pipe, a socket or a device: InvalidSourceError."""
     path = path_of(file.path)
     check_store(path, file.role)
-    check_regular(path, file.role)
     with naming_path(file.name, "read"):
+        if kind := irregular_kind(path):
+            # A named pipe without a writer is waited for without end, and a device may never end.
+            raise InvalidSourceError(
+                f"{file.name} is {kind}, not a file. Write its content into a file, and give the path of that."
+            )
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info: dict[str, Any] = path.fs.info(path.path)

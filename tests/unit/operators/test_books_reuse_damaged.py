@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_mediaops.enrichment.reuse import earlier_dataset, lookups_of
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.book_database import CRIME
 from tests.unit.operators.enrichment import asked_since, dataset, enrich, row
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture

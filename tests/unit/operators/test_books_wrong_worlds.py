@@ -28,7 +28,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     TemporaryError,
 )
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.memory_rates import forget_rates
 from tests.unit.book_database import connection
 from tests.unit.book_worlds import PROBED, UNPROBED, WITH_CANARY, WITHOUT_CANARY, World, WorldServer
