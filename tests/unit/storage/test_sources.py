@@ -172,6 +172,15 @@ class TestParquet:
         with pytest.raises(InvalidSourceError, match=r"s\.parquet: there is no column 'ean', but 'id', 'isbn'"):
             list(read_rows(table_of(tmp_path, ["a"]), "ean"))
 
+    def test_damaged_pages_are_named(self, tmp_path: Path) -> None:
+        table = pa.table({"isbn": [f"text {number}" for number in range(2_500)]})
+        pq.write_table(table, tmp_path / "s.parquet", compression="zstd", use_dictionary=False)
+        content = bytearray((tmp_path / "s.parquet").read_bytes())
+        content[1_000:2_000] = b"\xff" * 1_000
+
+        with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is not a whole Parquet file"):
+            texts(file_of(tmp_path, "s.parquet", bytes(content)))
+
     @pytest.mark.parametrize("content", [b"", b"isbn\na\n", b"PAR1" + b"x" * 99])
     def test_a_file_that_is_something_else_is_named(self, tmp_path: Path, content: bytes) -> None:
         with pytest.raises(InvalidSourceError, match=r"s\.parquet: it is not a whole Parquet file"):
