@@ -46,13 +46,14 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     with _sources(options, terminal) as sources:
         try:
             files = find_files(sources, ReadOptions(options.column, delimiter, encoding))
-            rows = rows_of_source(read_list(files), options.several, repair_zeros=options.repair_zeros)
+            rows = rows_of_source(read_list(files, goes_on=True), options.several, repair_zeros=options.repair_zeros)
             check = check_list(rows, limit)
         except InvalidSourceError as error:
             # What is wrong is in the file, not in how the command is used.
             raise StorageError(_named(str(error), sources, options.files)) from error
     warning = encoding_warning(files)
     warnings = [_named(warning, sources, options.files)] if warning else []
+    problems = [_named(file.problem, sources, options.files) for file in files if file.problem]
     names = [_named(file.path, sources, options.files) for file in files]
     costs = [
         lookup_cost(check.books, plan, bulk=bulk, daily_quota=quota)
@@ -71,15 +72,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "first_invalid": [each._asdict() for each in check.first_invalid],
         "repeated": check.repeated,
         "first_repeated": [each._asdict() for each in check.first_repeated],
+        "problems": problems,
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
     parts: list[Part] = [Line(f"{name}: {file.described}") for name, file in zip(names, files, strict=True)]
     if more := parts[_LISTED_FILES:]:
         parts[_LISTED_FILES:] = [Line(counted(len(more), "more file"))]
-    parts += [Line(warning, "bad") for warning in warnings]
+    parts += [Line(complaint, "bad") for complaint in (*problems, *warnings)]
     parts += [*_findings(check), _cost_table(costs)] if figures.rows else [Line("The list holds no rows.", "bad")]
-    return Result(document, parts, problem=bool(figures.invalid) or not figures.rows)
+    return Result(document, parts, problem=bool(figures.invalid or problems) or not figures.rows)
 
 
 @contextmanager

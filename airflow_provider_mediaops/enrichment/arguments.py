@@ -21,7 +21,6 @@ from airflow_provider_mediaops.arguments import (
     read_texts,
     read_whole_number,
     refused,
-    unsigned,
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
@@ -31,12 +30,7 @@ from airflow_provider_mediaops.storage.source_columns import find_columns, is_mi
 #: A number of rows; the text of a share of all rows, from 0 to 1; or ``all``.
 RowBound = int | str
 
-# Files that are often taken for lists. Any other name may be that of a folder.
-_NO_LISTS = (".xls", ".ods", ".zip", ".7z", ".bz2", ".xz", ".zst", ".tar", ".tar.gz")
-_RULE = "is a number of rows, a share such as '5%' or 0.05, or 'all'"
-_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-_DECIMAL = re.compile(r"\d{0,18}\.\d{1,18}", re.ASCII)
-_PERCENT = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*%", re.ASCII)
+_BOUND = re.compile(r"(?P<whole>\d{1,18})|\d{0,18}\.\d{1,18}|(?P<percent>\d{1,18}(?:\.\d{1,18})?)\s*%", re.ASCII)
 
 
 def read_source(value: object) -> tuple[str, ...]:
@@ -44,13 +38,7 @@ def read_source(value: object) -> tuple[str, ...]:
     paths = value if isinstance(value, (list, tuple)) else [value]
     if not paths:
         raise InvalidArgumentError("source is an empty list: give the path of a file, a folder or a pattern.")
-    read = tuple(read_path("source", path) for path in paths)
-    if other := next((path for path in read if path.lower().endswith(_NO_LISTS)), None):
-        raise InvalidArgumentError(
-            f"source {unsigned(other)!r} is an archive or a file of another program: unpack it, or save it as .csv or "
-            ".xlsx."
-        )
-    return read
+    return tuple(read_path("source", path) for path in paths)
 
 
 def read_columns(name: str, value: object) -> list[str] | None:
@@ -116,25 +104,18 @@ def _value_of(row: object, number: int, columns: Sequence[str] | None) -> object
 
 def read_row_bound(name: str, value: object) -> RowBound:
     """Read an argument that bounds the rows of a kind."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise refused(name, value, _RULE)
-    if isinstance(value, int):
-        if value < 0:
-            raise refused(name, value, _RULE)
-        return read_whole_number(name, value)
-    text = value.strip().lower() if isinstance(value, str) else f"{Decimal(repr(value)):f}"
+    text = f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value).strip().lower()
     if text == "all":
         return text
-    if _WHOLE.fullmatch(text):
+    bound = None if isinstance(value, bool) else _BOUND.fullmatch(text)
+    if bound and bound["whole"]:
         return int(text)
-    percent = _PERCENT.fullmatch(text)
-    if not percent and not _DECIMAL.fullmatch(text):
-        raise refused(name, value, _RULE)
-    share = Decimal(percent[1]) / 100 if percent else Decimal(text)
-    # 1.0 may be meant as one row or as all of them.
-    if share > 1 or (share == 1 and not percent):
-        raise refused(name, value, _RULE)
-    return f"{share:f}"
+    if bound:
+        share = Decimal(bound["percent"]) / 100 if bound["percent"] else Decimal(text)
+        # 1.0 may be meant as one row or as all of them.
+        if share < 1 or (share == 1 and bound["percent"]):
+            return f"{share:f}"
+    raise refused(name, value, "is a number of rows, a share such as '5%' or 0.05, or 'all'")
 
 
 def allowed_rows(bound: RowBound, total: int) -> int:

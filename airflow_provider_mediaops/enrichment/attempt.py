@@ -123,9 +123,10 @@ class EnrichmentAttempt:
         *,
         isbns: Sequence[Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
     ) -> None:
-        _check_version(enrichment)
+        if enrichment.version and version_of(enrichment.files()) != enrichment.version:
+            what = f"source {enrichment.named} has changed since the task began; its next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
         self._enrichment, self._staging, self._isbns = enrichment, staging, isbns
         self._log, self._warn = log, warn
         #: Whether one request asks for many books.
@@ -140,7 +141,7 @@ class EnrichmentAttempt:
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
         self._earlier: EarlierIndex | None = None
         if enrichment.reuse and staging.rows < enrichment.total:
-            self._earlier = EarlierIndex(now(), enrichment.reuse_for, enrichment.reuse_not_found_for)
+            self._earlier = EarlierIndex(time.time(), enrichment.reuse_for, enrichment.reuse_not_found_for)
             self._read_earlier(self._earlier)
         self._progress = ProgressLog(log, clock, warn)
         # The number of rows by status, and of those that were ``reused``, ``stale`` and ``refresh_failed``.
@@ -173,8 +174,11 @@ class EnrichmentAttempt:
         To ask for the quota takes a request, so that is left out for fewer than 100 rows, and with ``max_requests``.
         """
         left = self._enrichment.total - self._staging.rows
-        is_worth_it = left >= _MIN_ROWS_FOR_USAGE and self._enrichment.max_requests is None
-        usage = (yield from _usage_of(client)) if is_worth_it else None
+        usage: KeyUsage | None = None
+        if left >= _MIN_ROWS_FOR_USAGE and self._enrichment.max_requests is None:
+            # The look-ups meet the same error, and handle it.
+            with suppress(MediaOpsError):
+                usage = yield from read_key_usage(client.probing().ask)
         self._rate = f"plan {plan}"
         if client.limiter:
             self._rate += f", {rate_in_words(client.limiter.per_second)}"
@@ -303,18 +307,3 @@ class EnrichmentAttempt:
             "ahead": [*self._ahead.values(), *map(row_of, told)],
             "doubts": last.doubts if last else self.resume.doubts,
         }
-
-
-def _usage_of(client: Client) -> CallFlow[KeyUsage | None]:
-    try:
-        return (yield from read_key_usage(client.probing().ask))
-    except MediaOpsError:
-        # The look-ups meet the same error, and handle it.
-        return None
-
-
-def _check_version(enrichment: Enrichment) -> None:
-    """Raise if the source is not the one whose first rows were read before."""
-    if enrichment.version and version_of(enrichment.files()) != enrichment.version:
-        what = f"source {enrichment.named} has changed since the task began; its next attempt starts anew"
-        raise OSError(errno.ESTALE, what)

@@ -40,41 +40,32 @@ def row_of(lookup: Lookup, row: IsbnRow | None = None, *, numbered: bool = False
     }
 
 
-def _flatten(row: Mapping[str, Any]) -> Mapping[str, object]:
-    # The other fields of a row have the names of their columns.
-    if row["book"] is None:
-        return row
-    book = Book(row["book"])
-    return {**row, **book.cells(), "record": json_line(book.record).decode()}
-
-
-#: The table of enriched ISBNs: a row an input, with the record's usual fields and the whole of it as JSON.
-ENRICHED = FlatView(
-    columns={
-        **dict.fromkeys(("input", "isbn13", "status", "error", "note", "title", "title_long", "authors"), str),
-        **dict.fromkeys(("publisher", "date_published", "language", "binding", "edition"), str),
-        "pages": int,
-        "msrp": float,
-        **dict.fromkeys(("subjects", "dewey_decimal", "dimensions", "image", "record", "fetched_at"), str),
-        "reused": bool,
-    },
-    flatten=_flatten,
-)
+# The columns of the table: a row an input, with the record's usual fields and the whole of it as JSON.
+_COLUMNS: dict[str, type[str | int | float | bool]] = {
+    **dict.fromkeys(("input", "isbn13", "status", "error", "note", "title", "title_long", "authors"), str),
+    **dict.fromkeys(("publisher", "date_published", "language", "binding", "edition"), str),
+    "pages": int,
+    "msrp": float,
+    **dict.fromkeys(("subjects", "dewey_decimal", "dimensions", "image", "record", "fetched_at"), str),
+    "reused": bool,
+}
+_TYPES: dict[str, type[str | int | float]] = {"str": str, "int": int, "float": float}
 
 
 def enriched_view(columns: Mapping[str, ColumnType], *, numbered: bool = False) -> FlatView:
     """Return the table of an enrichment with the columns of its source."""
-    if not columns and not numbered:
-        return ENRICHED
-    number: dict[str, type[str | int | float | bool]] = {INPUT_ROW: int} if numbered else {}
-    types: dict[ColumnType, type[str | int | float]] = {"str": str, "int": int, "float": float}
-    kept = {f"{_PREFIX}{name}": types[kind] for name, kind in columns.items()}
+    number = {INPUT_ROW: int} if numbered else {}
+    kept = {f"{_PREFIX}{name}": _TYPES[kind] for name, kind in columns.items()}
 
     def flatten(row: Mapping[str, Any]) -> dict[str, object]:
-        source = row.get("source") or {}
-        return {**_flatten(row), **{f"{_PREFIX}{name}": _cell(source.get(name)) for name in columns}}
+        # The other fields of a row have the names of their columns.
+        cells, source = dict(row), row.get("source") or {}
+        if row["book"] is not None:
+            book = Book(row["book"])
+            cells |= {**book.cells(), "record": json_line(book.record).decode()}
+        return cells | {f"{_PREFIX}{name}": _cell(source.get(name)) for name in columns}
 
-    return FlatView(columns={**number, **ENRICHED.columns, **kept}, flatten=flatten)
+    return FlatView(columns={**number, **_COLUMNS, **kept}, flatten=flatten)
 
 
 def _cell(value: Any) -> str | int | float | None:

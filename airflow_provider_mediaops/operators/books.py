@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_mediaops.arguments import (
-    is_path,
     ordered,
     path_text,
     read_flag,
@@ -83,7 +82,7 @@ class EnrichIsbnsOperator(DatasetOperator):
     :param format: ``jsonl``, ``csv`` or ``parquet``; None means the suffix of the destination.
     :param csv_formulas: what to do with a text that a spreadsheet would take for a formula when it opens the CSV,
         because it begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break: ``keep`` it as data, or ``escape`` it
-        with ``'``.
+        with ``'``, also in ``input``.
     :param bulk: whether one request asks for many books, as many as the connection's plan allows, if the service can
         do that (``POST /books``). It saves time; each book counts against the daily quota all the same. A book that
         the reply leaves out is ``not_found``, with an ``error`` that says so, unless another one that it leaves out
@@ -152,8 +151,7 @@ class EnrichIsbnsOperator(DatasetOperator):
         super().__init__(**kwargs)
         self.destination = path_text(destination)
         self.isbns = isbns
-        source = ordered(source)
-        self.source = [path_text(path) for path in source] if isinstance(source, (list, tuple)) else path_text(source)
+        self.source = _path_texts(source)
         self.isbn_column = isbn_column
         self.delimiter = delimiter
         self.encoding = encoding
@@ -166,8 +164,7 @@ class EnrichIsbnsOperator(DatasetOperator):
         self.on_invalid = on_invalid
         self.max_invalid = max_invalid
         self.max_failures = max_failures
-        reuse = ordered(reuse)
-        self.reuse = [path_text(path) for path in reuse] if isinstance(reuse, (list, tuple)) else path_text(reuse)
+        self.reuse = _path_texts(reuse)
         self.reuse_for = reuse_for
         self.reuse_not_found_for = reuse_not_found_for
         self.max_requests = max_requests
@@ -317,11 +314,9 @@ def _check_source(source: Any, destination: object, is_unknown: Callable[..., bo
     from airflow_provider_mediaops.storage.paths import is_same_file
 
     paths = source if isinstance(source, (list, tuple)) else [source]
-    if not is_unknown(*paths):
-        read_source(source)
-    for path in paths:
-        if not is_unknown(path):
-            read_path("source", path)
+    known = [path for path in paths if not is_unknown(path)]
+    if known or not paths:
+        read_source(known)
     if is_unknown(source, destination):
         return
     for path in read_source(source):
@@ -334,8 +329,11 @@ def _check_source(source: Any, destination: object, is_unknown: Callable[..., bo
 
 def _read_reuse(value: object) -> tuple[str, ...]:
     """Read the argument ``reuse``: a path, a list of paths, or a text with commas."""
-    if value is None:
-        return ()
-    paths = [value] if is_path(value) else ordered(value)
-    entries = [path_text(each) for each in paths] if isinstance(paths, (list, tuple)) else paths
-    return tuple(read_path("an entry of reuse", each) for each in read_texts("reuse", entries))
+    entries = () if value is None else read_texts("reuse", _path_texts(value))
+    return tuple(read_path("an entry of reuse", each) for each in entries)
+
+
+def _path_texts(value: Any) -> Any:
+    """Return the texts of paths, of one or of several; anything else stays as it is."""
+    value = ordered(value)
+    return [path_text(path) for path in value] if isinstance(value, (list, tuple)) else path_text(value)

@@ -130,6 +130,7 @@ class SourceFile:
     # Those that are kept, with their types; if they are more than a table can have, perhaps not all.
     kept: dict[str, ColumnType] = field(default_factory=dict)
     line: int = 0  # the last one that was read
+    problem: str | None = None  # why it was not read to its end
 
     @property
     def role(self) -> str:

@@ -86,21 +86,27 @@ def check_destination(files: Iterable[SourceFile], destination: str) -> None:
         )
 
 
-def read_list(files: Sequence[SourceFile]) -> Iterator[SourceRow]:
+def read_list(files: Sequence[SourceFile], *, goes_on: bool = False) -> Iterator[SourceRow]:
     """
     Read the rows of a list lazily. One that cannot be read has an error, and does not affect others.
 
     Memory is bounded: a row may have 16 MB, a cell of CSV 131,072 characters, and an enrichment holds 1,000 rows at
     most, with ``bulk`` 3,000. A list may have any number of rows, so the time is that of the decompressed size. Empty
-    lines are skipped. Errors are those of :func:`rows_of`, and that of a store whose package is not installed.
+    lines are skipped. Errors are those of :func:`rows_of`, and that of a store whose package is not installed. If it
+    ``goes_on``, one file of several that is no list has its ``problem`` noted instead.
     """
     for file in files:
         if not _info_of(file).get("size") and file.is_part:
             continue
-        for row in rows_of(file):
-            file.rows += 1
-            row.file = file.path.rpartition("/")[2] if len(files) > 1 else None
-            yield row
+        try:
+            for row in rows_of(file):
+                file.rows += 1
+                row.file = file.path.rpartition("/")[2] if len(files) > 1 else None
+                yield row
+        except InvalidSourceError as error:
+            if not goes_on or len(files) == 1:
+                raise
+            file.problem = str(error)
 
 
 def rows_of(file: SourceFile) -> Iterator[SourceRow]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
@@ -46,26 +47,25 @@ def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
         place = f"{row.file}:{row.line or number}" if row.file else row.line or number
+        make = partial(IsbnRow, row.text, number=number, columns=row.columns, place=place)
         if row.error:
-            found = [IsbnRow(row.text, None, row.error, row.reason)]
+            yield make(None, row.error, row.reason)
         else:
-            found = _rows_of(row.text, several, repair_zeros=repair_zeros)
-        for each in found:
-            yield each._replace(number=number, columns=row.columns, place=place)
+            yield from _rows_of(row.text, make, several, repair_zeros=repair_zeros)
 
 
-def _rows_of(text: str, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
+def _rows_of(text: str, make: Callable[..., IsbnRow], several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
     if is_missing(text):
-        return [IsbnRow(text, None)]
+        return [make(None)]
     try:
         isbn13s, zeros = isbns_in(text, repair_zeros=repair_zeros)
     except InvalidIsbnError as invalid:
-        return [IsbnRow(text, None, str(invalid), invalid.reason)]
+        return [make(None, str(invalid), invalid.reason)]
     count = len(isbn13s)
     if count == 1:
         note = f"Read with {counted(zeros, 'leading zero')} that it had lost." if zeros else None
-        return [IsbnRow(text, isbn13s[0], note=note)]
+        return [make(isbn13s[0], note=note)]
     if several == "first":
         note = f"The first of {count} books in the cell; the others: {', '.join(isbn13s[1:])}."
-        return [IsbnRow(text, isbn13s[0], note=note)]
-    return [IsbnRow(text, isbn13, note=f"Book {at} of {count} in the cell.") for at, isbn13 in enumerate(isbn13s, 1)]
+        return [make(isbn13s[0], note=note)]
+    return [make(isbn13, note=f"Book {at} of {count} in the cell.") for at, isbn13 in enumerate(isbn13s, 1)]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
 from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.cli.commands import command
+
+
+def parquet(columns: dict[str, list[str]]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
 
 GOOD = ["978-0-14-044913-6", "0-306-40615-2", "9780306406157"]
 
@@ -68,16 +78,12 @@ def test_a_good_list_is_no_problem(tmp_path: Path) -> None:
         # The header of a CSV is a line.
         ("list.csv", b"ean,title\n9780306406157,A\nx,B\n", ["--column", "ean"], 3),
         ("list.jsonl", b'{"isbn": "9780306406157"}\n{"isbn": "x"}\n', [], 2),
-        ("list.parquet", None, [], 2),
+        ("list.parquet", parquet({"isbn": ["9780306406157", "x"]}), [], 2),
     ],
 )
-def test_formats_with_columns(tmp_path: Path, name: str, content: bytes | None, more: list[str], line: int) -> None:
+def test_formats_with_columns(tmp_path: Path, name: str, content: bytes, more: list[str], line: int) -> None:
     file = tmp_path / name
-    if content is None:
-        pa = pytest.importorskip("pyarrow")
-        pytest.importorskip("pyarrow.parquet").write_table(pa.table({"isbn": ["9780306406157", "x"]}), file)
-    else:
-        file.write_bytes(content)
+    file.write_bytes(content)
 
     found = command("isbn", file, *more, "--output", "json").document
 
@@ -120,6 +126,27 @@ def test_source_that_is_no_list_is_named_in_words(tmp_path: Path, name: str, con
     assert (ended.code, ended.output) == (1, "")
     assert ended.messages.endswith(said)
     assert name == "-" or str(file) in ended.messages
+
+
+def test_each_file_of_a_folder_that_is_no_list_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    contents = {
+        "a.csv": b"isbn,t\n9780306406157,A\n",
+        "b.csv": b"%PDF-1",
+        "c.csv": b"a,b\n1,2\n",
+        "d.txt": b"9780140449136",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+
+    ended = command("isbn", tmp_path)
+
+    assert ended.code == 1
+    assert f"source {tmp_path}/b.csv, line 1: it is not text but a PDF." in ended.output
+    assert (
+        f"source {tmp_path}/c.csv, line 1: there is no column 'isbn', but 'a', 'b'; name it in --column."
+        in ended.output
+    )
+    assert "2 rows, 2 ISBNs, 0 missing, 0 invalid" in ended.output
 
 
 def test_an_empty_list_is_a_problem(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.attempt import Enrichment, EnrichmentAttempt
 from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
-from airflow_provider_mediaops.exceptions import DestinationInUseError, ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import find_files, read_list, version_of
@@ -25,7 +25,6 @@ from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixtur
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Staging
-    from tests.unit.storage.conftest import Store
 
 OWNER = Owner("dag/run/task/-1", "digest")
 FOUND = Lookup(CRIME, CRIME, "found", book=Book({"isbn13": CRIME}), requests=1)
@@ -84,18 +83,6 @@ def test_line_says_how_far_how_fast_and_how_long(tmp_path: Path, total: int, don
 
 
 class TestCommitting:
-    def test_on_a_store_commits_are_held_back_and_none_is_lost_at_the_end(self, store: Store) -> None:
-        plan = enrichment("memory://shelf@bucket/books.jsonl")
-        with plan.dataset().staging(OWNER) as staging:
-            attempt = attempt_at(plan, staging)
-            del store.puts[:]
-            for _ in range(3):
-                attempt.save(update(FOUND))
-            assert (staging.rows, store.puts) == (3, [])
-            attempt.finish()
-
-        assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 3
-
     def test_requests_of_a_bound_are_committed_although_no_row_is_done(self, tmp_path: Path) -> None:
         plan = enrichment(tmp_path / "books.jsonl", max_requests=5)
 
@@ -141,25 +128,6 @@ class TestCommitting:
 
         lines = (tmp_path / "books.jsonl").read_text().splitlines()
         assert [json.loads(line)["input"] for line in lines] == [CRIME, CALENDAR, "the last"]
-
-    @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), DestinationInUseError("taken")])
-    def test_rows_that_could_not_be_committed_at_first_are_committed_later(
-        self, local: tuple[Enrichment, Staging], monkeypatch: pytest.MonkeyPatch, error: Exception
-    ) -> None:
-        def fail(*_: object) -> None:
-            raise error
-
-        told: list[str] = []
-        attempt = attempt_at(*local, told.append)
-        with monkeypatch.context() as patch:
-            patch.setattr(local[1], "commit", fail)
-            with pytest.raises(type(error)):
-                attempt.save(update(FOUND))
-            attempt.abort()
-        attempt.abort()
-
-        assert told == [f"Saved {rows} of 9 rows for the next attempt." for rows in (0, 1)]
-        assert local[1].state["figures"]["found"] == 1
 
 
 class TestGoingOn:

@@ -13,7 +13,6 @@ from airflow.sdk import ObjectStoragePath
 from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.storage.source_list import find_files, version_of
-from airflow_provider_mediaops.triggers.base import done_event
 from airflow_provider_mediaops.triggers.books import EnrichmentTrigger
 from tests.airflow_names import TaskDeferred
 from tests.memory_rates import forget_rates
@@ -263,14 +262,6 @@ class TestDeferred:
         assert listed == list(LIST)
         assert plan["version"] == version_of(find_files(plan["source"]))
         assert plan["owner"]["task"] == "dag/today/enrich/-1"
-
-    def test_the_summary_of_the_triggerer_is_the_tasks(self, tmp_path: Path) -> None:
-        operator = task(tmp_path / "books.jsonl", deferrable=True)
-        self.deferred(operator)
-
-        found = operator.execute_complete(context(), done_event({"rows": 5}))
-
-        assert found == {"rows": 5}
 
     def test_two_runs_that_defer_to_one_destination_keep_a_list_each(self, tmp_path: Path) -> None:
         today = self.deferred(task(tmp_path / "books.jsonl", deferrable=True))

@@ -264,26 +264,20 @@ class TestReuse:
         assert asked_since(database) == []
 
 
-class TestChanges:
-    def staged(self, database: Mocker, destination: Path, **arguments: Any) -> None:
-        """Leave a first row, as an attempt does at a service that fails."""
-        database.get(address(PROGRAMMING), status_code=503)
-        with pytest.raises(ServiceUnavailableError):
-            make(destination, isbns=[CRIME, PROGRAMMING], **arguments).execute(context())
-        shelve(database, PROGRAMMING)
-        asked_since(database)
+def test_rows_that_are_saved_stay_although_their_dataset_has_changed_since(tmp_path: Path, database: Mocker) -> None:
+    old = dataset(tmp_path / "old.jsonl", row(CRIME))
+    arguments: dict[str, Any] = {"isbns": [CRIME, PROGRAMMING], "reuse": old}
+    database.get(address(PROGRAMMING), status_code=503)
+    with pytest.raises(ServiceUnavailableError):
+        make(tmp_path / "new.jsonl", **arguments).execute(context())
+    shelve(database, PROGRAMMING)
+    asked_since(database)
+    dataset(tmp_path / "old.jsonl", row(CRIME, book={"title": "corrected since"}))
 
-    def test_rows_that_are_saved_stay_although_their_dataset_has_changed_since(
-        self, tmp_path: Path, database: Mocker
-    ) -> None:
-        old = dataset(tmp_path / "old.jsonl", row(CRIME))
-        self.staged(database, tmp_path / "new.jsonl", reuse=old)
-        dataset(tmp_path / "old.jsonl", row(CRIME, book={"title": "corrected since"}))
+    summary = make(tmp_path / "new.jsonl", **arguments).execute(context())
 
-        summary = make(tmp_path / "new.jsonl", isbns=[CRIME, PROGRAMMING], reuse=old).execute(context())
-
-        assert (asked_since(database), summary["resumed"]) == ([PROGRAMMING], True)
-        assert json_rows(tmp_path / "new.jsonl")[0]["book"] == row(CRIME)["book"]
+    assert (asked_since(database), summary["resumed"]) == ([PROGRAMMING], True)
+    assert json_rows(tmp_path / "new.jsonl")[0]["book"] == row(CRIME)["book"]
 
 
 class TestALookUpThatIsTooOldAndFails:
@@ -364,22 +358,16 @@ def test_rows_without_a_request_left_say_so_and_are_asked_for_the_next_day(tmp_p
     shelve(database, *books)
     catalogue = tmp_path / "books.jsonl"
 
-    days = [enrich(catalogue, isbns=books, reuse=catalogue, max_requests=2) for _ in range(3)]
+    days = [enrich(catalogue, isbns=books, reuse=catalogue, max_requests=2)]
+    last = json_rows(catalogue)[-1]
+    days += [enrich(catalogue, isbns=books, reuse=catalogue, max_requests=2) for _ in range(2)]
 
+    assert (last["status"], last["book"], last["fetched_at"]) == ("not_asked", None, None)
+    assert last["error"] == "max_requests was reached before there was an answer for it."
     assert sorted(asked_since(database)) == books
-    assert [(day["found"], day["reused"], day["not_asked"]) for day in days] == [(2, 0, 3), (4, 2, 1), (5, 4, 0)]
+    figures = [[day[name] for name in ("found", "reused", "not_asked", "failed", "requests")] for day in days]
+    assert figures == [[2, 0, 3, 0, 2], [4, 2, 1, 0, 2], [5, 4, 0, 0, 1]]
     assert all(each["status"] == "found" for each in json_rows(catalogue))
-
-
-def test_row_without_a_request_has_a_status_of_its_own(tmp_path: Path, database: Mocker) -> None:
-    summary = enrich(tmp_path / "books.jsonl", isbns=[CRIME, PROGRAMMING, PROGRAMMING], max_requests=1)
-
-    [_, *rest] = json_rows(tmp_path / "books.jsonl")
-    for each in rest:
-        assert (each["status"], each["book"], each["fetched_at"]) == ("not_asked", None, None)
-        assert each["error"] == "max_requests was reached before there was an answer for it."
-    assert (summary["not_asked"], summary["failed"], summary["requests"]) == (2, 0, 1)
-    assert asked_since(database) == [CRIME]
 
 
 def test_no_request_is_sent_for_the_quota(tmp_path: Path, database: Mocker) -> None:

@@ -9,7 +9,6 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_mediaops.enrichment.reuse import earlier_dataset, lookups_of
@@ -30,41 +29,11 @@ FORMATS = ("jsonl", "csv", "parquet")
 BOOKS = sample_isbns(3_000)
 
 
-def with_damaged_pages(tmp_path: Path) -> Path:
-    """Return a dataset in Parquet whose metadata is whole, and whose pages are not."""
-    old = dataset(tmp_path / "old.jsonl", *(row(isbn) for isbn in BOOKS))
-    file = Path(enrich(tmp_path / "damaged.parquet", isbns=BOOKS, reuse=old)["path"])
-    group = pq.ParquetFile(file).metadata.row_group(0)
-    chunks = {group.column(each).path_in_schema: group.column(each) for each in range(group.num_columns)}
-    content = bytearray(file.read_bytes())
-    chunk = chunks["record"]
-    middle = chunk.dictionary_page_offset or chunk.data_page_offset
-    # The header of the page stays, and what is compressed does not.
-    content[middle + 60 : middle + chunk.total_compressed_size] = b"\xff" * (chunk.total_compressed_size - 60)
-    file.write_bytes(content)
-    return file
-
-
 class LostNetworkError(Exception):
     """An error of a client's own."""
 
 
 class TestDamage:
-    def test_damaged_pages_of_parquet_end_the_task_with_their_path_and_what_to_do(
-        self, tmp_path: Path, database: Mocker
-    ) -> None:
-        damaged = with_damaged_pages(tmp_path)
-        asked_since(database)
-
-        with pytest.raises(permanent(InvalidArgumentError)) as caught:
-            enrich(tmp_path / "new.jsonl", isbns=[CRIME], reuse=damaged)
-
-        message = str(caught.value)
-        what = f"{damaged}: it is not a whole Parquet file ("
-        assert message.startswith(f"reuse names a file that is not a whole dataset of EnrichIsbnsOperator. {what}")
-        assert message.endswith("Name one that this operator has written, or leave reuse out.")
-        assert not database.called
-
     def test_dataset_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(self, tmp_path: Path) -> None:
         file = Path(dataset(tmp_path / "old.jsonl", *(row(CRIME) for _ in range(5_000))))
         earlier = earlier_dataset(str(file), "new.jsonl", None)
