@@ -17,7 +17,7 @@ from airflow_provider_mediaops.hooks.connection import (
     split_address,
     transport_settings,
 )
-from airflow_provider_mediaops.http.auth import Auth, FixedAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import Auth, RefreshTokenAuth
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -190,12 +190,13 @@ class VideoPlatformHook(ServiceHook):
     def _auth(self, fields: ConnectionFields) -> Auth:
         kind = fields.value("auth")
         if kind == "none":
-            return FixedAuth()
+            return Auth()
         if kind == "refresh_token":
             return self._refresh_auth(fields)
         if kind == "api_key":
-            return FixedAuth.parameter(fields.credential("the API key, with auth=api_key"))
-        return FixedAuth.bearer(fields.credential("the access token, with auth=bearer"))
+            key = fields.credential("the API key, with auth=api_key")
+            return Auth(secrets=(key,), params=(("key", key),))
+        return Auth.bearer(fields.credential("the access token, with auth=bearer"))
 
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
         from airflow_provider_mediaops.video.errors import TOKEN_RULES
@@ -228,7 +229,7 @@ class VideoPlatformHook(ServiceHook):
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
         asked: SubscriptionArguments = {"mine": True, "part": ("id",), "max_results": 1}
-        if isinstance(client.auth, FixedAuth) and not client.auth.authorization:
+        if client.auth.params or client.auth == Auth():
             asked = {"ids": ("connection-test",), "part": ("id",), "max_results": 1}
         page = yield from client.ask(SubscriptionQuery(**asked).page())
         yield from client.restore_quota()
@@ -244,7 +245,7 @@ class VideoPlatformHook(ServiceHook):
 
 def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:
     """Return the name that the service counts requests by."""
-    if auth == FixedAuth():
+    if auth == Auth():
         return urls[0]
     # Access tokens that are refreshed come and go; the quota belongs to the client's project.
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.http.exchange import Clock, Emit
-from airflow_provider_mediaops.progress import ProgressLog, counted
-from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.progress import ProgressLog, counted, rate_in_words
+from airflow_provider_mediaops.storage.files import check_writable
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
-from airflow_provider_mediaops.storage.path_checks import check_writable
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.changes import ExportChanges, canonical
 from airflow_provider_mediaops.video.paging import Listing
@@ -124,7 +124,7 @@ class ExportAttempt:
             whose = f"{len(query.ids):,} subscriptions by their ids"
         else:
             whose = "the subscriptions of the authorised user"
-        rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
+        rate = "no rate set" if per_second is None else f"{rate_in_words(per_second)}, shared"
         begins = f"resumed after {self._amount()}" if self._listing.pages else "from the start"
         return f"Exporting {whose} to {self._export.destination}: pages of {query.max_results}, {rate}, {begins}."
 

@@ -127,7 +127,7 @@ def test_a_key_that_may_not_delete_is_told_once_how_many_objects_it_leaves(
     left = [name for name in place.names() if "/" in name and not name.endswith(("last", "manifest.json"))]
     [text] = [record.getMessage() for record in caplog.records if "right to delete" in record.getMessage()]
     assert left
-    assert f"d.jsonl is written, but {len(left)} staged object(s)" in text
+    assert f"d.jsonl is written, but {len(left)} staged object" in text
     assert place.read("d.jsonl")
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.cluster.kinds_of_work import works_of
 from airflow_provider_mediaops.cluster.plain_values import value_at
-from airflow_provider_mediaops.iso_times import read_iso_time
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.model import Capture

@@ -64,7 +64,6 @@ class TestArguments:
             ({"source": "a.csv", "isbn_column": 1.5}, "isbn_column is "),
             ({"source": "a.csv", "delimiter": "ab"}, "delimiter"),
             ({"source": "a.csv", "encoding": "hex"}, "encoding"),
-            ({"source": "a.csv", "keep_columns": ["sku", "sku"]}, "keep_columns names a column twice"),
             ({"source": "a.csv", "keep_columns": None}, "keep_columns is True, False or a list"),
             ({"source": "./books.csv"}, "source and destination are the same file, .*Choose another"),
             ({"source": "s3://b/a.csv", "destination": "s3://conn@b/a.csv"}, "are the same file"),
