@@ -38,19 +38,25 @@ _GENERATED = 10_000_000
 _OF_A_BOOK = re.compile("97(8[0-9]|9[1-9])[0-9]{9}|[0-9]{9}[0-9X]")
 
 
-class _Facts(NamedTuple):
-    title: str
-    authors: tuple[str, ...]
-    publisher: str
-    year: int
-
-
-_KNOWN = {
-    "9780131103627": _Facts(
-        "The C Programming Language", ("Kernighan, Brian W.", "Ritchie, Dennis M."), "Prentice Hall", 1988
-    ),
-    "9780140449136": _Facts("Crime and Punishment", ("Dostoyevsky, Fyodor",), "Penguin Classics", 2003),
-    "9780306406157": _Facts("The ISBN of Examples", ("Example, Ann", "Sample, Bo"), "Sandbox Press", 1980),
+_KNOWN: dict[str, dict[str, Any]] = {
+    "9780131103627": {
+        "title": "The C Programming Language",
+        "authors": ["Kernighan, Brian W.", "Ritchie, Dennis M."],
+        "publisher": "Prentice Hall",
+        "date_published": "1988",
+    },
+    "9780140449136": {
+        "title": "Crime and Punishment",
+        "authors": ["Dostoyevsky, Fyodor"],
+        "publisher": "Penguin Classics",
+        "date_published": "2003",
+    },
+    "9780306406157": {
+        "title": "The ISBN of Examples",
+        "authors": ["Example, Ann", "Sample, Bo"],
+        "publisher": "Sandbox Press",
+        "date_published": "1980",
+    },
 }
 #: The well-known ISBNs that have a record.
 KNOWN_ISBNS = tuple(_KNOWN)
@@ -85,41 +91,34 @@ _BINDINGS = ("Hardcover", "Paperback", "Mass Market Paperback", "Kindle Edition"
 
 
 def book(isbn13: str) -> dict[str, Any] | None:
-    """Return the record of a book, or None. Of a hundred records, each oddity has one."""
-    if facts := _KNOWN.get(isbn13):
-        return _record(isbn13, facts)
+    """Return the record of a book, or None. Of a hundred generated records, each oddity has one."""
+    if isbn13 in _KNOWN:
+        return _record(isbn13)
     if not isbn13.startswith(_GENERATED_PREFIX):
         return None
-    number = int(isbn13[:12])
-    record = _record(isbn13, _generated(number))
+    record = _record(isbn13)
     # The step spreads them, so that a short list has some.
-    for change in list(ODDITIES.values())[number * _STEP % 100 :][:1]:
+    for change in list(ODDITIES.values())[int(isbn13[:12]) * _STEP % 100 :][:1]:
         record |= change(record)
     return {field: value for field, value in record.items() if value is not None}
 
 
-def _generated(number: int) -> _Facts:
-    return _Facts(
-        title=f"A Short History of {_SUBJECTS[number % 5]}, Part {number % 10_000_000 + 1}",
-        authors=tuple(f"Author {number * step % 997}, {name}" for step, name in ((1, "Ada"), (7, "Bo"))),
-        publisher=f"Sandbox Press {number % 12 + 1}",
-        year=1960 + number % 60,
-    )
-
-
-def _record(isbn13: str, facts: _Facts) -> dict[str, Any]:
+def _record(isbn13: str) -> dict[str, Any]:
     number = int(isbn13[:12])
+    facts = _KNOWN.get(isbn13) or {
+        "title": f"A Short History of {_SUBJECTS[number % 5]}, Part {number % 10_000_000 + 1}",
+        "authors": [f"Author {number * step % 997}, {name}" for step, name in ((1, "Ada"), (7, "Bo"))],
+        "publisher": f"Sandbox Press {number % 12 + 1}",
+        "date_published": str(1960 + number % 60),
+    }
     return {
         "isbn13": isbn13,
         "isbn": isbn.to_isbn10(isbn13),
-        "title": facts.title,
-        "title_long": f"{facts.title} ({facts.publisher})",
-        "authors": list(facts.authors),
-        "publisher": facts.publisher,
+        **facts,
+        "title_long": f"{facts['title']} ({facts['publisher']})",
         "language": "en",
         "binding": _BINDINGS[number % len(_BINDINGS)],
         "pages": number % 900 + 20,
-        "date_published": str(facts.year),
         "msrp": float(f"{number % 40 + 4}.{number % 100:02d}"),
         "dewey_decimal": "823.914",
         "dimensions": "Height: 7.8 Inches, Width: 5.1 Inches",

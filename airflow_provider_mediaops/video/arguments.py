@@ -162,10 +162,10 @@ class SubscriptionQuery:
             )
 
     @classmethod
-    def check(cls, arguments: Mapping[str, Any], is_templated: Callable[[object], bool]) -> None:
+    def check(cls, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
         """Check those arguments of the constructor that are known before templates are rendered."""
-        known = {name: value for name, value in arguments.items() if not is_templated(value)}
-        if any(is_templated(arguments.get(name)) for name in ("channel_id", "ids", "mine")):
+        known = {name: value for name, value in given.items() if not is_unknown(value)}
+        if any(is_unknown(given.get(name)) for name in ("channel_id", "ids", "mine")):
             # Whose subscriptions are meant is known when the task runs; but each one that is given must be right.
             optional(_read_id, "channel_id", known.pop("channel_id", None))
             optional(read_texts, "ids", known.pop("ids", None))

@@ -91,7 +91,7 @@ class Listing:
             else:
                 listed = self._take(page)
                 self.token = page.next_page_token
-                why = self._why_circling(self.token) if self.token else self._why_unfinished(page)
+                why = self._why_cut_short(page)
                 self.ended = not self.token or bool(why)
                 if why:
                     self.complete = False
@@ -122,18 +122,14 @@ class Listing:
             self._empty += 1
         return ListedPage(page, fresh)
 
-    def _why_circling(self, token: str) -> str:
-        """Return the sign that the listing goes in a circle; an empty text if there is none."""
-        if not self._tokens.add([token])[0]:
-            return "the service gave a page token for the second time"
-        if self._stale >= _STALE_PAGES:
-            return f"{self._stale} pages in a row held nothing new under new page tokens"
-        if self._empty >= _EMPTY_PAGES:
-            return f"{self._empty} pages in a row were empty"
-        return ""
-
-    def _why_unfinished(self, page: SubscriptionPage) -> str:
-        """Return the sign that the last page is not the last of all; an empty text if there is none."""
+    def _why_cut_short(self, page: SubscriptionPage) -> str:
+        """Return the sign that it goes in a circle, or that the last page is not the last of all; empty for none."""
+        if self.token:
+            if not self._tokens.add([self.token])[0]:
+                return "the service gave a page token for the second time"
+            if self._stale >= _STALE_PAGES:
+                return f"{self._stale} pages in a row held nothing new under new page tokens"
+            return f"{self._empty} pages in a row were empty" if self._empty >= _EMPTY_PAGES else ""
         announced, came = page.page_info.total_results or 0, len(self.known)
         is_full = len(page.items) >= (self.query.max_results or DEFAULT_PAGE)
         # Of a listing that began at a token of the caller's, the pages before are not known.

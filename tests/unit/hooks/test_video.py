@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from airflow.sdk import Connection
 
-from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidReplyError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.exchange import Wait
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
@@ -214,3 +214,12 @@ class TestTokens:
         assert "s3cr3t" not in "".join(lines)
         # This task goes on with the new one.
         assert b"refresh_token=rt-n3w-s3cr3t" in seen[2]
+
+    def test_a_new_token_that_is_refused_is_not_advised_to_be_refreshed(
+        self, connect_video: Callable[..., None]
+    ) -> None:
+        replies = [http({"access_token": "at-s3cr3t"}), http(error(401, "authError"), 401)] * 2
+        with Loopback(answering(*replies)) as server:
+            connect_video(server.base, **{**REFRESH, "token_url": f"{server.base}/token"})
+            with pytest.raises(AuthenticationError, match=r"just issued: .* are of one platform\.$"):
+                carry_out("list_subscriptions", channel_id="UC1")

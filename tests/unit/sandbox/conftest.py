@@ -5,10 +5,22 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from airflow_provider_mediaops.sandbox import cluster, video
 from airflow_provider_mediaops.sandbox.app import create_app
 from airflow_provider_mediaops.sandbox.clock import Clock
 from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
 
+#: The login of the search cluster.
+OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
+#: The headers of a request to the video platform.
+BEARER = {"Authorization": f"Bearer {video.BEARER_TOKEN}"}
+#: The form that gets an access token.
+FORM = {
+    "grant_type": "refresh_token",
+    "client_id": video.CLIENT_ID,
+    "client_secret": video.CLIENT_SECRET,
+    "refresh_token": video.REFRESH_TOKEN,
+}
 # 2025-03-01 12:00:00 UTC
 NOON = 1_740_830_400.0
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox import books, cluster, video
 from airflow_provider_mediaops.sandbox.books import KNOWN_ISBNS
-from tests.unit.sandbox.credentials import BEARER, FORM, OPERATOR
+from tests.unit.sandbox.conftest import BEARER, FORM, OPERATOR
 
 if TYPE_CHECKING:
     import httpx

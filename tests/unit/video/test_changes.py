@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,12 +93,3 @@ def test_the_older_version_and_the_changes_make_the_newer_one(old: list[Record],
     assert ids == sorted(set(ids))
     words = [row["change"].replace("changed", "changed_records") for row in changes]
     assert numbers == {word: words.count(word) for word in words}
-
-
-@pytest.mark.long
-@given(VERSION, st.randoms())
-def test_nothing_changes_if_only_the_order_does(version: list[Record], chance: Any) -> None:
-    shuffled = list(version)
-    chance.shuffle(shuffled)
-
-    assert compare(version, shuffled)[1] == []

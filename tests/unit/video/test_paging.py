@@ -171,6 +171,12 @@ def test_token_refused_for_good_makes_the_listing_start_over_where_it_began(star
     assert "starts over" in listed.warnings[0]
 
 
+def test_listing_that_starts_over_passes_more_known_pages_than_make_a_circle() -> None:
+    before, again = ([page(each, token=f"{round_}{each}") for each in "abcd"] for round_ in "TN")
+    listed = list_over([*before, *[REFUSED] * 4, *again, page("e")])
+    assert (listed.fresh, listed.listing.complete) == (list("abcde"), True)
+
+
 def test_resumed_listing_whose_token_is_refused_starts_over_at_its_start() -> None:
     listing = Listing(QUERY, token="T2", pages=2, duplicates=1)
     listing.knows([{"id": "a"}, {"id": "b"}])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.sandbox import subscriptions, video
-from tests.unit.sandbox.credentials import BEARER, FORM
+from tests.unit.sandbox.conftest import BEARER, FORM
 
 if TYPE_CHECKING:
     from tests.unit.sandbox.conftest import Sandbox

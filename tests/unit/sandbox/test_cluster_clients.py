@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox import cluster
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from tests.unit.sandbox.credentials import OPERATOR
+from tests.unit.sandbox.conftest import OPERATOR
 
 GUEST = (cluster.GUEST_LOGIN, cluster.GUEST_PASSWORD)
 # All that the document of the operation has; for opensearch-py, timeout is the time that the client itself waits, and

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.sandbox.credentials import OPERATOR
+from tests.unit.sandbox.conftest import OPERATOR
 
 if TYPE_CHECKING:
     import httpx
