@@ -31,8 +31,8 @@ class ServiceNotifier(BaseNotifier):
     """
     Base class for notifiers that call a service when a task or a run ends.
 
-    It serves the ``on_*_callback`` of tasks and DAGs, and deadline alerts. Airflow logs the error that it raises, and the
-    task or run goes on; that of a deadline alert is noted as the state of the callback, too.
+    It serves the ``on_*_callback`` of tasks and DAGs, and deadline alerts. Airflow logs the error that one raises, and
+    the run goes on; that of a deadline alert is the state of the callback, too.
 
     :param context: the event's context, if Airflow gives it beforehand (deadline alerts).
     """
@@ -42,9 +42,6 @@ class ServiceNotifier(BaseNotifier):
     #: The hook of the service, as ``module:class``, and the argument with the connection's id.
     hook_class: ClassVar[str]
     conn_id_field: ClassVar[str]
-
-    def __init__(self, *, context: Context | None = None) -> None:
-        super().__init__(context)
 
     @abstractmethod
     def _flow(self, hook: Any, context: Context) -> CallFlow[None]:
