@@ -1,5 +1,5 @@
 """
-Write and check the URIs of assets: what the operators read from the three services, and post to them.
+Check and make the URIs of assets: what the operators read from the three services, and post to them.
 
 The part after the scheme is the id of the connection, so that no address of a service stands in an asset. Files and
 objects have the URIs of their own stores; Airflow and its providers check those.
@@ -10,7 +10,7 @@ Airflow imports this module for every asset with a scheme, so it imports next to
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _NAMESPACES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 def service_uri(scheme: str, conn_id: str, path: str) -> str:
     """
-    Return the URI of something that a service has; the id of the connection may hold a slash or a colon.
+    Return the URI of something that a service has.
 
     :param scheme: :data:`VIDEO`, :data:`CLUSTER` or :data:`BOOKS`.
     :param conn_id: the id of the connection.
@@ -66,6 +66,40 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     return uri._replace(netloc=conn_id, fragment="")
 
 
+def create_video_asset(
+    *, conn_id: str = "mediaops_video_default", path: str = "subscriptions/mine", extra: dict[str, Any] | None = None
+) -> Asset:
+    """
+    Make the asset of the bulletins or the subscriptions of a video platform.
+
+    :param conn_id: the id of its connection.
+    :param path: ``bulletins``, ``subscriptions``, ``subscriptions/mine`` or ``subscriptions/channels/<channel_id>``.
+    :param extra: the asset's own extra.
+    :raises ValueError: for another path.
+    """
+    return _asset(service_uri(VIDEO, conn_id, path), extra)
+
+
+def create_cluster_asset(*, conn_id: str = "mediaops_cluster_default", extra: dict[str, Any] | None = None) -> Asset:
+    """
+    Make the asset of the hot threads of a search cluster.
+
+    :param conn_id: the id of its connection.
+    :param extra: the asset's own extra.
+    """
+    return _asset(service_uri(CLUSTER, conn_id, "hot_threads"), extra)
+
+
+def create_books_asset(*, conn_id: str = "mediaops_books_default", extra: dict[str, Any] | None = None) -> Asset:
+    """
+    Make the asset of the books of a book database.
+
+    :param conn_id: the id of its connection.
+    :param extra: the asset's own extra.
+    """
+    return _asset(service_uri(BOOKS, conn_id, "books"), extra)
+
+
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset:  # noqa: ARG001 Airflow passes it
     """
     Translate an asset of this provider's schemes for OpenLineage, as Airflow asks for it (``asset-uris``).
@@ -92,3 +126,9 @@ def openlineage_name(uri: str) -> tuple[str, str]:
         return "file", unquote(parts.path)
     authority = unquote(parts.netloc.rpartition("@")[2])
     return f"{_NAMESPACES.get(parts.scheme, parts.scheme)}://{authority}", unquote(parts.path).lstrip("/")
+
+
+def _asset(uri: str, extra: dict[str, Any] | None) -> Asset:
+    from airflow.sdk import Asset
+
+    return Asset(uri=uri, extra=extra)

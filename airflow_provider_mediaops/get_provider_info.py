@@ -80,6 +80,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "schemes": [f"mediaops-{service}"],
                 "handler": "airflow_provider_mediaops.asset_uris.sanitize_uri",
+                "factory": f"airflow_provider_mediaops.asset_uris.create_{service}_asset",
                 "to_openlineage_converter": "airflow_provider_mediaops.asset_uris.convert_asset_to_openlineage",
             }
             for service in _SERVICES

@@ -16,10 +16,10 @@ from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.api import KeyUsage
+    from airflow_provider_mediaops.books.batch.options import BatchOptions, ResumePoint
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
@@ -80,6 +80,17 @@ class BookDatabaseHook(ServiceHook):
         _ = self.service
         return self.run(self._finder.look_up(isbn))
 
+    def key_usage(self) -> KeyUsage | None:
+        """
+        Fetch the key's daily quota. The call is not in the specification; it costs one request.
+
+        :returns: the requests of a day and those that are left, or None if the service has no such call.
+        :raises MediaOpsError: if the service refuses.
+        """
+        from airflow_provider_mediaops.books.lookup import read_key_usage
+
+        return self.run(read_key_usage(self.service.client.ask))
+
     def books(self, isbns: Iterable[str], *, max_failures: int = 0) -> Iterator[Lookup]:
         """
         Look up a list, in its order and at the plan's rate; an ISBN that comes again costs no request.
@@ -132,8 +143,8 @@ class BookDatabaseHook(ServiceHook):
     ) -> AsyncGenerator[BatchUpdate, None]:
         """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker; ``threads`` send the requests."""
         client = (await self.aservice()).client
+        from airflow_provider_mediaops.books.api import PLANS
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
-        from airflow_provider_mediaops.books.plans import PLANS
 
         batch = lookup_batch(
             client,
@@ -150,9 +161,8 @@ class BookDatabaseHook(ServiceHook):
                 yield update
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.books.api import BOOK_RULES
+        from airflow_provider_mediaops.books.api import BOOK_RULES, PLANS
         from airflow_provider_mediaops.books.lookup import Finder
-        from airflow_provider_mediaops.books.plans import PLANS
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")

@@ -104,10 +104,7 @@ class VideoPlatformHook(ServiceHook):
         if delivery and delivery.already_posted:
             return self._found(delivery.already_posted)
         service = yield from self.current_service()
-        # On an event loop, a thread has imported it by now.
-        from airflow_provider_mediaops.video.calls import insert_bulletin
-
-        posting = service.ask(insert_bulletin(bulletin, self._kind_prefix))
+        posting = service.ask(bulletin.post(self._kind_prefix))
         try:
             activity = yield from delivery.around(posting) if delivery else posting
         except UncertainDeliveryError:
@@ -181,12 +178,13 @@ class VideoPlatformHook(ServiceHook):
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
-        from airflow_provider_mediaops.video.errors import VIDEO_RULES
+        from airflow_provider_mediaops.video.errors import REFRESHED_RULES, VIDEO_RULES
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
         limiter = rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
-        client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
+        rules = REFRESHED_RULES if isinstance(auth, RefreshTokenAuth) else VIDEO_RULES
+        client = Client(urls, rules, auth=auth, retry=retry_policy(fields), limiter=limiter)
         return Service(client, transport_settings(fields), client.ask)
 
     def _auth(self, fields: ConnectionFields) -> Auth:

@@ -161,9 +161,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
         """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.plan import TakenFor, capture_paths
-        from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
-        from airflow_provider_mediaops.storage.ownership import owner_of
-        from airflow_provider_mediaops.storage.path_checks import absolute
+        from airflow_provider_mediaops.storage.ownership import owner_of, refuse_shared_destination
+        from airflow_provider_mediaops.storage.paths import absolute
 
         self.cluster_conn_id = read_identifier("cluster_conn_id", self.cluster_conn_id)
         self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)

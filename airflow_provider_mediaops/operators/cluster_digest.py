@@ -89,6 +89,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         with ending_task():
             log, warn = self.log.info, self.log.warning
             result = make_digest(self._plan(context), log=log, warn=warn, check_stop=self.stop.check)
+        self.log.info("%s", result["headline"])
         self._note_in_events(context, result)
         return result
 
@@ -99,9 +100,8 @@ class HotThreadsDigestOperator(ServiceOperator):
         from airflow_provider_mediaops.cluster.capture.plan import capture_paths
         from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
         from airflow_provider_mediaops.cluster.digest.period import read_period
-        from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
-        from airflow_provider_mediaops.storage.ownership import owner_of
-        from airflow_provider_mediaops.storage.path_checks import absolute
+        from airflow_provider_mediaops.storage.ownership import owner_of, refuse_shared_destination
+        from airflow_provider_mediaops.storage.paths import absolute
 
         period = read_period(self.since, self.until, datetime.now(timezone.utc))
         destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)

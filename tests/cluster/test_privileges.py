@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.model import take_capture
-from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.exceptions import AuthenticationError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.cluster.security import (
     DOCUMENTED,
@@ -91,8 +87,7 @@ def test_the_advised_privilege_suffices(connect: Callable[[User], str], cluster:
     with SearchClusterHook(connect(user)) as hook:
         assert hook.test_connection()[0]
         assert {node.name for node in hook.cpu()} == set(cluster.node_names)
-        sampler = task_sampler(hook.asking, Clock(), running_tasks=True, show_queries=False)
-        capture = hook.run(take_capture(hook.asking, HotThreadsQuery(interval="50ms"), sampler=sampler))
+        capture = hook.capture(interval="50ms", running_tasks=True)
     assert capture.text.startswith("::: {")
     assert capture.running_tasks is not None
     assert sorted(node.label for node in capture.running_tasks.nodes) == sorted(cluster.node_names)

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from airflow_provider_mediaops.cluster.capture.model import take_capture
-from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
-from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from tests.cluster.known_load import BUSY_NODE, aggregation, expressions
 from tests.cluster.security import HOT_THREADS_ONLY, WITHOUT_TASKS, User
@@ -56,8 +52,7 @@ def take(load: KnownLoad) -> Taken:
     """Capture the busy node."""
     before = time.monotonic()
     with SearchClusterHook("test_cluster") as hook:
-        sampler = task_sampler(hook.asking, Clock(), running_tasks=True, show_queries=False)
-        capture = hook.run(take_capture(hook.asking, HotThreadsQuery(BUSY_NODE, threads=8), sampler=sampler))
+        capture = hook.capture(BUSY_NODE, running_tasks=True, threads=8)
     outlasting = load.under_way(before)
     assert capture.running_tasks is not None
     [node] = capture.running_tasks.nodes

@@ -76,11 +76,14 @@ def test_airflow_finds_what_handles_the_uris_of_assets(entry: dict[str, Any]) ->
     manager = ASSET_PROVIDERS()
     for scheme in entry["schemes"]:
         assert manager.asset_uri_handlers[scheme] is resolve_name(entry["handler"])
+        assert manager.asset_factories[scheme] is resolve_name(entry["factory"])
         assert manager.asset_to_openlineage_converters[scheme] is resolve_name(entry["to_openlineage_converter"])
 
 
-def test_each_service_has_a_scheme_of_assets() -> None:
+def test_each_service_has_a_scheme_whose_factory_makes_an_asset_of_it() -> None:
+    made = [resolve_name(entry["factory"])().uri for entry in get_provider_info()["asset-uris"]]
     schemes = [scheme for entry in get_provider_info()["asset-uris"] for scheme in entry["schemes"]]
+    assert [uri.partition("://")[0] for uri in made] == schemes
     assert schemes == ["mediaops-video", "mediaops-cluster", "mediaops-books"]
 
 

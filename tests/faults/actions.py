@@ -267,6 +267,7 @@ _METHODS: list[tuple[str, str, Kind, tuple[Any, ...], dict[str, Any], bool]] = [
     ("cluster", "cpu", "read", (), {}, False),
     ("books", "book", "read", (ISBNS[0],), {}, False),
     ("books", "lookup", "read", (ISBNS[0],), {}, False),
+    ("books", "key_usage", "read", (), {}, False),
     ("books", "books", "books", (ISBNS,), {}, False),
 ]
 _DIGEST = tuple(f"digest.{suffix}" for suffix in ("folded", "html", "json"))

@@ -1,4 +1,4 @@
-"""The URIs of assets for what the services have: as Airflow checks and translates them."""
+"""The URIs of assets for what the services have: as Airflow checks, makes and translates them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 import pytest
 from airflow.sdk import Asset
 
-from airflow_provider_mediaops.asset_uris import openlineage_name, sanitize_uri, service_uri
+from airflow_provider_mediaops.asset_uris import (
+    create_books_asset,
+    create_cluster_asset,
+    create_video_asset,
+    openlineage_name,
+    sanitize_uri,
+    service_uri,
+)
 
 SECRET = "hunter2-the-secret"
 
@@ -59,11 +66,22 @@ def test_user_information_is_left_out(userinfo: str) -> None:
     assert sanitized.geturl() == "mediaops-cluster://search/hot_threads"
 
 
+def test_the_factories_make_what_the_operators_read() -> None:
+    assert create_video_asset().uri == "mediaops-video://mediaops_video_default/subscriptions/mine"
+    assert create_video_asset(conn_id="videos", path="bulletins").uri == "mediaops-video://videos/bulletins"
+    assert create_cluster_asset(conn_id="search", extra={"team": "search"}).extra == {"team": "search"}
+    assert create_cluster_asset().uri == "mediaops-cluster://mediaops_cluster_default/hot_threads"
+    assert create_books_asset(conn_id="isbn").uri == "mediaops-books://isbn/books"
+    with pytest.raises(ValueError, match="The path of the asset URI"):
+        create_video_asset(path="videos")
+
+
 @pytest.mark.parametrize("conn_id", ["a/b", "a:b", "a#b", "a?b", "a b", "ä@b", "100%"])
 def test_any_connection_can_be_named(conn_id: str) -> None:
-    uri = service_uri("mediaops-cluster", conn_id, "hot_threads")
-    assert openlineage_name(uri) == (f"mediaops-cluster://{conn_id}", "hot_threads")
-    assert Asset(uri=uri).uri == uri
+    asset = create_cluster_asset(conn_id=conn_id)
+    assert openlineage_name(asset.uri) == (f"mediaops-cluster://{conn_id}", "hot_threads")
+    # Airflow checks it again whenever it makes the asset anew.
+    assert Asset(uri=asset.uri).uri == asset.uri == service_uri("mediaops-cluster", conn_id, "hot_threads")
 
 
 @pytest.mark.parametrize(

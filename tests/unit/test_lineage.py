@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse, GetAssetByName
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage
+from airflow_provider_mediaops.asset_uris import convert_asset_to_openlineage, create_video_asset
 from airflow_provider_mediaops.lineage import (
     LineageDataset,
     TaskLineage,
@@ -241,7 +241,7 @@ def test_an_outlet_that_cannot_be_described_fails_nothing(
 def test_an_asset_has_the_name_that_the_operators_give() -> None:
     from airflow.providers.common.compat.openlineage.utils.utils import translate_airflow_asset
 
-    asset = Asset(uri="mediaops-video://videos/subscriptions/mine")
+    asset = create_video_asset(conn_id="videos")
     dataset = convert_asset_to_openlineage(asset, None)
     lineage = operator_lineage(REPORTED)
     assert lineage is not None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.books.api import KeyUsage
 from airflow_provider_mediaops.exceptions import NotFoundError, ServiceUnavailableError
 from airflow_provider_mediaops.hooks.books import BookDatabaseHook
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, asked, book
@@ -27,6 +28,24 @@ MISSING: dict[str, Any] = {"status_code": 404, "json": NO_SUCH_BOOK}
 
 def address(isbn13: str) -> str:
     return f"{BOOKS}/book/{isbn13}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "usage"),
+    [
+        ({"json": {"plan_limit": {"total": 5000, "spent": 10, "left": "4990"}}}, KeyUsage(total=5000, left=4990)),
+        ({"status_code": 404, "json": {}}, None),
+        ({"status_code": 403, "json": {}}, None),
+        ({"json": {"x": 1}}, None),
+    ],
+)
+def test_quota_of_today_is_read_where_the_service_tells(
+    requests_mock: requests_mock.Mocker, reply: dict[str, Any], usage: KeyUsage | None
+) -> None:
+    requests_mock.get(f"{BOOKS}/key", **reply)
+
+    with BookDatabaseHook() as hook:
+        assert hook.key_usage() == usage
 
 
 class TestOneBook:
