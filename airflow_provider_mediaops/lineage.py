@@ -85,9 +85,8 @@ def export_lineage(
     else:
         columns = _typed(SUBSCRIPTIONS.columns)
     written = _dataset(destination, columns, summary)
-    facts = {} if summary is None else _export_facts(summary)
     source = LineageDataset(service_uri(VIDEO, conn_id, what))
-    return TaskLineage((source,), (written, *_changes(changes, summary)), facts)
+    return TaskLineage((source,), (written, *_changes(changes, summary)), _dataset_facts(summary))
 
 
 def _changes(path: str | None, summary: Mapping[str, Any] | None) -> list[LineageDataset]:
@@ -130,7 +129,11 @@ def enrichment_lineage(
     written = _dataset(destination, known, summary)
     # A dataset that is kept fresh in place is an output only.
     earlier = [LineageDataset(uri) for path in reuse if (uri := uri_of(path)) != written.uri]
-    return TaskLineage((*reads, *earlier), (written,), {} if summary is None else _enrichment_facts(summary))
+    facts = _dataset_facts(summary)
+    if summary:
+        # It is complete if the service has answered for every row, now or earlier.
+        facts["complete"] = not (summary["failed"] or summary["not_asked"])
+    return TaskLineage((*reads, *earlier), (written,), facts)
 
 
 def capture_lineage(
@@ -139,18 +142,15 @@ def capture_lineage(
     """Return the lineage of a capture of hot threads."""
     from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 
-    read = (LineageDataset(service_uri(CLUSTER, conn_id, "hot_threads")),)
-    if result is None:
-        return TaskLineage(
-            read, tuple(LineageDataset(uri_of(path)) for path in capture_paths(destination, formats).values())
-        )
+    read = LineageDataset(service_uri(CLUSTER, conn_id, "hot_threads"))
+    planned = {"paths": capture_paths(destination, formats)}
     # By its URI, since all captures share one page.
     written: dict[str, LineageDataset] = {}
-    for capture in (result, *result.get("later_captures", ())):
+    for capture in (result, *result.get("later_captures", ())) if result else (planned,):
         for name, path in capture.get("paths", {}).items():
             uri = uri_of(path)
             written[uri] = LineageDataset(uri, bytes=capture.get("bytes") if name == "txt" else None)
-    return TaskLineage(read, tuple(written.values()), _capture_facts(result))
+    return TaskLineage((read,), tuple(written.values()), _capture_facts(result) if result else {})
 
 
 def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str, Any] | None) -> TaskLineage:
@@ -160,7 +160,12 @@ def digest_lineage(sources: Sequence[str], destination: str, result: Mapping[str
     paths = result["paths"] if result else capture_paths(destination, ("html", "json", "folded"))
     written = tuple(LineageDataset(uri_of(paths[name])) for name in ("html", "json", "folded"))
     read = tuple(LineageDataset(uri_of(source)) for source in sources)
-    return TaskLineage(read, written, {} if result is None else _digest_facts(result))
+    facts: dict[str, Any] = {}
+    if result:
+        # It is complete if no file is damaged.
+        facts = {**_shown({name: result[name] for name in _OF_A_DIGEST}), "paths": _shown(result["paths"])}
+        facts["complete"] = not result["damaged"]
+    return TaskLineage(read, written, facts)
 
 
 def _dataset(destination: str, columns: Mapping[str, str] | None, summary: Mapping[str, Any] | None) -> LineageDataset:
@@ -172,18 +177,13 @@ def _typed(columns: Mapping[str, type[str | int | float | bool]]) -> dict[str, s
     return {name: _TYPES[kind] for name, kind in columns.items()}
 
 
-def _export_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of an export, or of another dataset: what its summary says of it and of its changes."""
-    return _shown({name: value for name, value in summary.items() if name not in _OF_THE_ATTEMPT})
-
-
-def _enrichment_facts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of an enrichment; it is complete if the service has answered for every row, now or earlier."""
-    return {**_export_facts(summary), "complete": not (summary["failed"] or summary["not_asked"])}
+def _dataset_facts(summary: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what the summary of a dataset says of it and of its changes."""
+    return _shown({name: value for name, value in (summary or {}).items() if name not in _OF_THE_ATTEMPT})
 
 
 def _capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a capture of hot threads; of several, those of the first."""
+    """Return the facts of a capture of hot threads; of several, those of the first."""
     paths = _shown(result.get("paths", {}))
     left_out = result.get("left_out", {})
     missing = _number(result.get("missing", ()), left_out, "missing")
@@ -198,12 +198,6 @@ def _capture_facts(result: Mapping[str, Any]) -> dict[str, Any]:
         "complete": not missing and not result.get("unparsed"),
         "hottest": next(iter(result.get("hottest", ())), None),
     }
-
-
-def _digest_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a digest of captures; it is complete if no file is damaged."""
-    chosen = _shown({name: result[name] for name in _OF_A_DIGEST})
-    return {**chosen, "paths": _shown(result["paths"]), "complete": not result["damaged"]}
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import Future
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,21 +40,13 @@ async def to_its_end(action: Callable[[], T]) -> T:
     It may be cancelled often: Airflow cancels a trigger each second until it has ended, and an event loop that shuts
     down cancels what waits for the thread, too. The first CancelledError is raised once the action has ended.
     """
-    from airflow_provider_mediaops.http.exchange import raisable
+    from airflow_provider_mediaops.http.request_threads import Job
 
-    outcome: Future[T] = Future()
-
-    def act() -> None:
-        if outcome.set_running_or_notify_cancel():
-            try:
-                outcome.set_result(action())
-            except BaseException as error:  # noqa: BLE001 the waiting task raises it
-                outcome.set_exception(raisable(error))
-
-    starting = asyncio.ensure_future(in_thread(act))
+    job = Job(action)
+    starting = asyncio.ensure_future(in_thread(job.run))
     # No thread has begun it if that was cancelled before one was free.
-    starting.add_done_callback(lambda _: outcome.cancel())
-    ended = asyncio.wrap_future(outcome)
+    starting.add_done_callback(lambda _: job.result.cancel())
+    ended: asyncio.Future[T] = asyncio.wrap_future(job.result)
     interruption: asyncio.CancelledError | None = None
     while not ended.done():
         try:

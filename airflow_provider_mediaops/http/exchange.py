@@ -302,15 +302,6 @@ def observed(
         flow.close()
 
 
-def raisable(error: BaseException) -> BaseException:
-    """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
-    if not isinstance(error, StopIteration):
-        return error
-    wrapped = RuntimeError("a blocking step raised StopIteration")
-    wrapped.__cause__ = error
-    return wrapped
-
-
 class NoTurnError(TemporaryError):
     """A reading would begin, or go on, only after its time limit: it has not failed."""
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_mediaops.http.exchange import raisable
 from airflow_provider_mediaops.http.stop import Stop
 
 if TYPE_CHECKING:
@@ -28,23 +27,33 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
-    """Work that waits for a thread, and the future of its result."""
+class Job:
+    """Work for a thread, in the context of the caller, and the future of its result."""
 
-    user: str
     action: Callable[[], Any]
+    user: str = ""
     result: Future[Any] = field(default_factory=Future)
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def run(self) -> None:
+        """Do it, unless its future was cancelled."""
         if not self.result.set_running_or_notify_cancel():
             return
         try:
             self.result.set_result(self.context.run(self.action))
-        except BaseException as error:  # noqa: BLE001 the coroutine that waits raises it
-            self.result.set_exception(raisable(error))
+        except BaseException as error:  # noqa: BLE001 whoever waits raises it
+            self.result.set_exception(_raisable(error))
             # The traceback leads to this frame, which is not to lead back to the error.
             del self
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
+    if not isinstance(error, StopIteration):
+        return error
+    wrapped = RuntimeError("a blocking step raised StopIteration")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 class RequestThreads:
@@ -59,7 +68,7 @@ class RequestThreads:
         self._most = threads
         self._most_of_one_user = of_one_user
         self._lock = threading.Lock()
-        self._waiting: dict[str, deque[_Job]] = {}
+        self._waiting: dict[str, deque[Job]] = {}
         self._busy: Counter[str] = Counter()
 
     async def send(self, transport: Transport, user: str, request: Request) -> Response:
@@ -82,7 +91,7 @@ class RequestThreads:
 
         If the caller is cancelled, an action that has not begun is not begun; one that has goes on, and nobody waits.
         """
-        job = _Job(user, action)
+        job = Job(action, user)
         with self._lock:
             self._waiting.setdefault(user, deque()).append(job)
             # If there is a thread for it, others that wait are of users at their limit.
@@ -102,21 +111,21 @@ class RequestThreads:
             raise
         return result
 
-    def _forget(self, job: _Job) -> None:
+    def _forget(self, job: Job) -> None:
         with self._lock:
             if job in (jobs := self._waiting.get(job.user, deque())):
                 jobs.remove(job)
                 if not jobs:
                     del self._waiting[job.user]
 
-    def _work(self, job: _Job | None) -> None:
+    def _work(self, job: Job | None) -> None:
         while job:
             job.run()
             with self._lock:
                 self._busy[job.user] -= 1
                 job = self._take()
 
-    def _take(self) -> _Job | None:
+    def _take(self) -> Job | None:
         """Take a job whose turn it is out of those that wait, if there is one and a thread for it."""
         if self._busy.total() >= self._most:
             return None

@@ -8,17 +8,17 @@ In the thread of a worker: :func:`run` and :func:`stream`. On the event loop of 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
 from airflow_provider_mediaops.http.exchange import Beside, Emit, Request, Returned, Wait, advance
+from airflow_provider_mediaops.http.request_threads import Job
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow, Response
@@ -128,7 +128,6 @@ async def astream(
 
 def _run_beside(step: Beside[T], send: Send, sleep: Sleep) -> tuple[T, Exception | None]:
     cut_off = threading.Event()
-    ended: Future[None] = Future()
 
     def send_beside(request: Request) -> Response:
         if cut_off.is_set():
@@ -139,22 +138,15 @@ def _run_beside(step: Beside[T], send: Send, sleep: Sleep) -> tuple[T, Exception
         if cut_off.wait(wait.seconds):
             raise TaskStoppedError
 
-    def carry_out() -> None:
-        try:
-            ended.set_result(run(step.side, send_beside, sleep_beside))
-        except BaseException as error:  # noqa: BLE001 it belongs to the call flow that this one is beside
-            ended.set_exception(error)
-
-    # The new thread gets the context variables of this one, for example those of its log lines. It is a daemon, because
-    # a process that ends does not wait for a reply that nobody reads.
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(carry_out,), name="mediaops-beside", daemon=True).start()
+    side = Job(partial(run, step.side, send_beside, sleep_beside))
+    # A daemon, because a process that ends does not wait for a reply that nobody reads.
+    threading.Thread(target=side.run, name="mediaops-beside", daemon=True).start()
     try:
         value = run(step.main, send, sleep)
-        wait_for([ended], step.grace_seconds)
+        wait_for([side.result], step.grace_seconds)
     finally:
         cut_off.set()
-    error = ended.exception() if ended.done() else None
+    error = side.result.exception() if side.result.done() else None
     return value, error if isinstance(error, Exception) else None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from airflow.sdk import BaseNotifier
 
 from airflow_provider_mediaops.arguments import read_iso_time
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.hooks.threads import in_thread
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class ServiceNotifier(BaseNotifier):
     """
     Base class for notifiers that call a service when a task or a run ends.
 
-    It serves the ``on_*_callback`` of tasks and DAGs, and deadline alerts. A failure never fails a task or a run: it is
-    logged. One of a deadline alert is raised, so that Airflow logs it and notes it as the state of the callback.
+    It serves the ``on_*_callback`` of tasks and DAGs, and deadline alerts. Airflow logs the error that one raises, and
+    the run goes on; that of a deadline alert is the state of the callback, too.
 
     :param context: the event's context, if Airflow gives it beforehand (deadline alerts).
     """
@@ -42,9 +42,6 @@ class ServiceNotifier(BaseNotifier):
     #: The hook of the service, as ``module:class``, and the argument with the connection's id.
     hook_class: ClassVar[str]
     conn_id_field: ClassVar[str]
-
-    def __init__(self, *, context: Context | None = None) -> None:
-        super().__init__(context)
 
     @abstractmethod
     def _flow(self, hook: Any, context: Context) -> CallFlow[None]:
@@ -67,21 +64,9 @@ class ServiceNotifier(BaseNotifier):
 
     def __call__(self, *args: Any) -> None:
         """Render the templates and call the service; Airflow calls this with the context."""
-        [context] = args
-        try:
-            event, completed = self._event(context)
-            event.notify(completed)
-        except Exception as error:
-            if "deadline" in context:
-                raise
-            expected = isinstance(error, (MediaOpsError, ValueError, OSError))
-            self.log.error(  # noqa: TRY400 - a traceback helps only if the sentence does not
-                "%s failed, and the run goes on: %s: %s",
-                type(self).__name__,
-                type(error).__name__,
-                error,
-                exc_info=not expected,
-            )
+        [given] = args
+        event, context = self._event(given)
+        event.notify(context)
 
     def __await__(self) -> Generator[Any, Any, None]:
         """Render the templates and call the service on the event loop; Airflow awaits this for a deadline alert."""

@@ -46,8 +46,8 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         shape without literals. Any user who may list tasks sees the queries of all users.
     :param cluster_conn_id: the connection's id.
     :param context: see :class:`~airflow_provider_mediaops.notifications.base.ServiceNotifier`.
-    :raises InvalidArgumentError: for an argument that cannot be used: here, unless it is templated. A rendered one is
-        logged, as every failure of a notifier is.
+    :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, before anything is
+        sent.
     """
 
     hook_class = "airflow_provider_mediaops.hooks.cluster:SearchClusterHook"

@@ -81,12 +81,8 @@ class ServiceOperator(StoppableTask, BaseOperator):
         return self._openlineage(has_outputs=True)
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
-        """Return the inputs and outputs of a task that has ended; one that was skipped has no outputs."""
+        """Return the lineage of a task that has ended, also by a failure; without a result it has no outputs."""
         return self._openlineage(has_outputs=self._outcome is not None)
-
-    def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any] | None:
-        """Return the inputs of a task that failed. It has outputs only if they were published."""
-        return self.get_openlineage_facets_on_complete(task_instance)
 
     def _openlineage(self, *, has_outputs: bool) -> OperatorLineage[Any, Any] | None:
         from dataclasses import replace

@@ -27,7 +27,7 @@ ONLY_WHEN_A_TASK_RUNS = (
     *(f"{PROVIDER}.http.{name}" for name in ("client", "errors", "exchange", "redaction", "settings", "transport")),
     *(f"{PROVIDER}.cluster.{name}" for name in ("capture.model", "digest.attempt", "hot_threads.parser", "page")),
     *(f"{PROVIDER}.storage.{name}" for name in ("dataset", "local", "object_store")),
-    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "calls", "export", "paging")),
+    *(f"{PROVIDER}.video.{name}" for name in ("at_most_once", "export", "paging")),
     *(f"{PROVIDER}.books.{name}" for name in ("api", "batch", "lookup")),
     f"{PROVIDER}.enrichment.attempt",
     "airflow.triggers.base",

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 Kind = Literal["read", "write", "report", "listing", "books", "waiting", "watching", "digest"]
 Form = Literal["sync", "async"]
 _REPORT = Path(__file__).parents[1] / "data" / "hot_threads" / "opensearch-2.19.1-cpu.txt"
-#: How the outcome of an action shows: it is raised, logged by a notifier that is not awaited, or shown on the
-#: connection page.
-Shown = Literal["raised", "logged", "answered"]
+#: How the outcome of an action shows: it is raised, or shown on the connection page.
+Shown = Literal["raised", "answered"]
 
 
 @dataclass
@@ -307,10 +306,10 @@ def _actions() -> list[Action]:
         ]
         names = {"SubscriptionSensor": "video", "ClusterCpuSensor": "cluster", "BookSensor": "books"}
         made += [Action(name, form, names[name], "waiting", _in_form(make, form)) for name, make in _SENSORS.items()]
-        made.append(Action("PostBulletinNotifier", form, "video", "write", _notify(_bulletin_notifier, form), "logged"))
+        made.append(Action("PostBulletinNotifier", form, "video", "write", _notify(_bulletin_notifier, form)))
         capture = _notify(_capture_notifier, form)
         files = ("hot.json", "hot.txt")
-        made.append(Action("CaptureHotThreadsNotifier", form, "cluster", "report", capture, "logged", files=files))
+        made.append(Action("CaptureHotThreadsNotifier", form, "cluster", "report", capture, files=files))
     made.append(Action("PostBulletinOperator", "sync", "video", "write", _in_form(_post, "sync")))
     by_journal = _in_form(_post_by_journal, "sync")
     made.append(Action("PostBulletinOperator with journal", "sync", "video", "write", by_journal))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import traceback
 from collections.abc import Iterator
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 # It bounds a hang; no cell waits for it.
 _LONGEST_SECONDS = 240
-_LOGGED = re.compile(r"failed, and the run goes on: (\w+): (.*)", re.DOTALL)
 _CUT_SHORT = "The service cut the listing short"
 # Their objects log by structlog, which Airflow sets up in its own processes only.
 _WRITERS: tuple[type[Any], ...] = (
@@ -266,9 +264,6 @@ class Bench:
         if action.shown == "answered":
             works, said = value
             return Outcome() if works else Outcome(message=said)
-        if action.shown == "logged":
-            found = [match for line in self.guard.witness.lines[logged:] if (match := _LOGGED.search(line))]
-            return Outcome(found[0][1], found[0][2]) if found else Outcome()
         if warnings := [line for line in self.guard.witness.lines[logged:] if _CUT_SHORT in line]:
             return Outcome("Warning", warnings[0])
         return Outcome(NOTHING) if value is None and action.name == "key_usage" else Outcome()

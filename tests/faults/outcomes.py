@@ -227,7 +227,7 @@ class StorageRow:
 
     def of(self, action: Action) -> str:
         """Return the outcome of an action."""
-        deferred = action.form == "async" and action.shown != "logged"
+        deferred = action.form == "async" and not action.name.endswith("Notifier")
         if action.service == "cluster":
             here = self.capture or self.worker
             return (self.triggerer_capture or here) if deferred else here

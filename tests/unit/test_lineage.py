@@ -153,6 +153,11 @@ class TestEnrichment:
 
 
 class TestCapture:
+    def test_beforehand_the_files_that_are_asked_for_are_written(self) -> None:
+        lineage = capture_lineage("search", "/r/hot.txt", "txt,json", None)
+        assert set(uris(lineage.outputs)) == {"file:///r/hot.txt", "file:///r/hot.json"}
+        assert lineage.facts == {}
+
     def test_afterwards_those_of_all_with_one_page(self) -> None:
         first, *later = [
             {"paths": {"txt": f"/r/hot.{number}.txt", "html": "/r/hot.html"}, "bytes": number} for number in (1, 2)

@@ -61,14 +61,8 @@ class RateLimiter:
         cannot be used.
         """
         slot: float | None = None
-
-        def may_send(state: Schedule, now: float) -> tuple[Schedule, schedule.Answer]:
-            if slot is None:
-                return schedule.reserve(state, now, self.per_second)
-            return schedule.confirm(state, now, self.per_second, slot)
-
         while True:
-            answer, asked_at = yield from self._ask(partial(self._update, may_send))
+            answer, asked_at = yield from self._ask(slot)
             if isinstance(answer, Granted):
                 return Permit(answer.at, asked_at)
             if isinstance(answer, BookedOut):
@@ -125,12 +119,18 @@ class RateLimiter:
         with suppress(RateStoreError):
             yield Blocking(partial(self._update, lambda state, now: (report(state, now, *figures), None)))
 
-    def _ask(self, update: Callable[[], T]) -> CallFlow[T]:
-        """Carry out an update; wait for a back end that has worked and fails."""
+    def _ask(self, slot: float | None) -> CallFlow[tuple[schedule.Answer, float]]:
+        """Reserve a slot, or confirm this one; wait for a back end that has worked and fails."""
+
+        def may_send(state: Schedule, now: float) -> tuple[Schedule, schedule.Answer]:
+            if slot is None:
+                return schedule.reserve(state, now, self.per_second)
+            return schedule.confirm(state, now, self.per_second, slot)
+
         started, waited, pause = self.clock.monotonic(), 0.0, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                answer: T = yield Blocking(update)
+                answer: tuple[schedule.Answer, float] = yield Blocking(partial(self._update, may_send))
             except RateStoreError as error:
                 tried = max(waited, self.clock.monotonic() - started)
                 if not self.backend.has_worked or tried + pause > _PATIENCE_SECONDS:

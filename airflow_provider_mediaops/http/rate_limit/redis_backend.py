@@ -28,8 +28,9 @@ _KEPT_SECONDS = 3 * 86_400
 _FIRST_CONFLICT_SECONDS, _LATE_CONFLICT_SECONDS = 0.001, 0.032
 # Beside it stand Redis' own words, such as NOPERM, READONLY, MOVED or OOM.
 _ADVICE = (
-    "Make sure that this Redis runs, accepts the credentials, and has memory left and replicas enough for a write; "
-    "that it is a single server, no replica and no Redis Cluster; that its user may run SELECT, WATCH, UNWATCH, "
+    "Make sure that the address is that of a Redis, with options that redis-py takes; that this Redis runs, accepts "
+    "the credentials, and has memory left and replicas enough for a write; that it is a single server, no replica and "
+    "no Redis Cluster; that its user may run SELECT, WATCH, UNWATCH, "
     f"GETRANGE, TIME, MULTI, SET, DEL and EXEC on {_KEY}*; and that no other program uses these keys. Or set "
     "rate_limit_store in Airflow's section [mediaops], or in the connection, to another."
 )
@@ -119,30 +120,13 @@ class RedisBackend(RateBackend):
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        from redis.exceptions import RedisError
-
         try:
             yield
-        except (RedisError, OSError) as error:
-            raise self._error(self._cause(error)) from None
-        # redis-py reads a list in a list by calling itself. The NameError is its own slip, up to version 6.4.
-        except (
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            LookupError,
-            NameError,
-            RecursionError,
-        ) as error:
-            cause = "it does not answer as a Redis does, or its address has an option that redis-py does not take"
-            raise self._error(f"{cause} ({self._cause(error)})") from None
+        except Exception as error:  # noqa: BLE001 redis-py raises any at an odd answer, or an option it does not take
+            raise self._error(f"{type(error).__name__}: {plain_text(str(error), self.secrets).rstrip('.')}") from None
 
     def _error(self, cause: str) -> RateStoreError:
         return RateStoreError(f"The rate store {self.where} cannot be used: {cause}. {_ADVICE}")
-
-    def _cause(self, error: Exception) -> str:
-        return plain_text(str(error), self.secrets).rstrip(".")
 
 
 def _shown(address: str) -> str:

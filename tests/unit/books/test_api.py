@@ -14,7 +14,6 @@ from airflow_provider_mediaops.books.api import (
     get_books,
     get_key_usage,
 )
-from airflow_provider_mediaops.books.lookup import read_key_usage
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -121,11 +120,6 @@ def test_a_key_tells_of_its_quota() -> None:
 def test_a_key_that_tells_of_no_quota_is_no_reply(body: bytes, words: str) -> None:
     with pytest.raises(InvalidReplyError, match=words):
         replay(client().ask(get_key_usage()), [Response(200, {}, body)])
-
-
-@pytest.mark.parametrize("refusal", [Response(404), Response(403), Response(200, {}, b'{"x": 1}')])
-def test_a_service_without_the_call_tells_no_quota(refusal: Response) -> None:
-    assert replay(read_key_usage(client().ask), [refusal]) is None
 
 
 def test_many_books_are_asked_for_in_one_request_that_may_be_repeated() -> None:

@@ -1,4 +1,4 @@
-"""The notifier that captures hot threads: where it writes, what, and that its failure stays its own."""
+"""The notifier that captures hot threads: where it writes, and what."""
 
 from __future__ import annotations
 

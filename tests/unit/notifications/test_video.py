@@ -1,4 +1,4 @@
-"""The notifier that posts a bulletin: what it posts, when, and that its failure stays its own."""
+"""The notifier that posts a bulletin: what it posts, and when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import PermissionDeniedError
+from airflow_provider_mediaops.exceptions import AuthenticationError, PermissionDeniedError, UncertainDeliveryError
 from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.notifications import PostBulletinNotifier
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
@@ -52,20 +52,19 @@ class TestAsCallback:
         assert lines == ["INFO: Posted bulletin act-1."]
 
     @pytest.mark.parametrize(
-        ("reply", "word"),
+        ("reply", "raised"),
         [
-            ({"status_code": 401, "json": error(401, "authError", f"{KEY} is wrong")}, "AuthenticationError"),
-            ({"status_code": 503, "text": "down"}, "UncertainDeliveryError"),
+            ({"status_code": 401, "json": error(401, "authError", f"{KEY} is wrong")}, AuthenticationError),
+            ({"status_code": 503, "text": "down"}, UncertainDeliveryError),
         ],
     )
-    def test_its_failure_is_one_line_in_the_log_and_no_more(
-        self, requests_mock: requests_mock.Mocker, lines: list[str], reply: dict[str, Any], word: str
+    def test_its_failure_is_raised_and_nothing_is_posted_again(
+        self, requests_mock: requests_mock.Mocker, reply: dict[str, Any], raised: type[Exception]
     ) -> None:
         requests_mock.post(ACTIVITIES, **reply)
-        PostBulletinNotifier(text="failed")({})
-        (line,) = lines
-        assert line.startswith(f"ERROR: PostBulletinNotifier failed, and the run goes on: {word}: ")
-        assert KEY not in line
+        with pytest.raises(raised) as caught:
+            PostBulletinNotifier(text="failed")({})
+        assert KEY not in str(caught.value)
         assert requests_mock.call_count == 1
 
 
@@ -109,15 +108,6 @@ def test_notifier_of_a_bulletin_that_can_never_be_posted_raises_at_parse_time(
         PostBulletinNotifier(**arguments)
 
 
-def test_notifier_that_fails_unforeseen_logs_a_traceback(monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
-    def break_down(*_: Any) -> None:
-        raise RuntimeError("odd")
-
-    monkeypatch.setattr(PostBulletinNotifier, "notify", break_down)
-    PostBulletinNotifier(text="failed")({})
-    assert lines == ["ERROR: PostBulletinNotifier failed, and the run goes on: RuntimeError: odd (with a traceback)"]
-
-
 class TestOnce:
     """With a journal, all calls of one value post once together."""
 
@@ -148,7 +138,8 @@ class TestOnce:
     ) -> None:
         requests_mock.post(ACTIVITIES, status_code=503)
         notifier = PostBulletinNotifier(text="failed", journal=tmp_path, once_per="1")
-        notifier(context_of("extract", "1"))
+        with pytest.raises(UncertainDeliveryError):
+            notifier(context_of("extract", "1"))
         lines.clear()
         notifier(context_of("extract", "1"))
 

@@ -64,6 +64,20 @@ def test_one_key_has_one_limiter_whose_name_does_not_tell_it(fake: FakeClock) ->
     assert "s3cr3t" not in f"{first!r} {first.name}"
 
 
+def test_a_clock_that_is_set_back_a_little_stands_still_and_the_sends_stay_known(fake: FakeClock) -> None:
+    limiter = limiter_of(fake, 50.0)
+    take(limiter, fake)
+    fake.wait(10.0)
+    # Slots that passed unused may be taken at once.
+    sent = [take(limiter, fake).at]
+    fake.seconds -= 0.2
+    sent.append(take(limiter, fake).at)
+    text, now = limiter.backend.read("key")
+    state = from_text(text or "", now)
+    assert state
+    assert state.sent == tuple(sent)
+
+
 class TestReports:
     def test_a_caller_that_waits_is_stopped_by_a_quota_that_another_hears_of(self, fake: FakeClock) -> None:
         limiter = limiter_of(fake)
