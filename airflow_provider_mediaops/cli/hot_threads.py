@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_mediaops.cli.report_summary import ReportFacts, facts_of, summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
 from airflow_provider_mediaops.cluster.capture.model import Capture, reports_of
-from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
+from airflow_provider_mediaops.cluster.capture.reading import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -135,9 +135,10 @@ def _content_as(format: str, reports: _Reports, *, kinds_first: bool) -> str:
         title = f"Hot threads of {reports.names[0]}" if number == 1 else f"{number} hot-threads reports"
         return page(reports.captures, title=title)
     if format == "folded":
-        from airflow_provider_mediaops.cluster.folded import folded
+        from airflow_provider_mediaops.cluster.folded import folded, measures
 
-        return folded(reports_of(reports.captures), kinds_first=kinds_first)
+        kinds = measures(reports_of(reports.captures))
+        return folded(reports_of(reports.captures), kinds, kinds_first=kinds_first)
     # As a capture writes it; several in a list.
     written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
     return written[0] if len(written) == 1 else f"[{','.join(written)}]"

@@ -13,13 +13,13 @@ from airflow_provider_mediaops.cluster.comparison import Comparison, columns_of
 from airflow_provider_mediaops.cluster.folded import measures, node_label, short_method
 from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.text import (
-    count,
     difference,
     figure,
     in_what_was_read,
     readable,
     share_in_words,
 )
+from airflow_provider_mediaops.progress import counted
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.terminal import Part
@@ -53,7 +53,7 @@ class ReportFacts(NamedTuple):
 def facts_of(name: str, capture: Capture, first_line: int) -> ReportFacts:
     """Return the facts of a report that begins at a line of its file."""
     report = capture.report
-    words = [count(len(report.nodes), "node"), count(sum(len(node.threads) for node in report.nodes), "thread")]
+    words = [counted(len(report.nodes), "node"), counted(sum(len(node.threads) for node in report.nodes), "thread")]
     taken = report.taken and report.taken.astimezone(timezone.utc)
     if taken:
         words.append(f"taken {taken:%Y-%m-%d %H:%M:%S} UTC")
@@ -71,7 +71,9 @@ def _warnings(report: HotThreadsReport, first_line: int) -> Iterator[Line]:
         shown = report.unparsed[:_MOST_WARNINGS]
         pieces = "; ".join(f"line {first_line + piece.line - 1}, {piece.reason}" for piece in shown)
         share = share_in_words(100 - report.read_percent)
-        yield Line(f"  {count(len(report.unparsed), 'piece')} not understood, {share} of the text: {pieces}", "warning")
+        yield Line(
+            f"  {counted(len(report.unparsed), 'piece')} not understood, {share} of the text: {pieces}", "warning"
+        )
 
 
 def summary_of(facts: Sequence[ReportFacts], captures: Sequence[Capture]) -> list[Part]:
@@ -89,9 +91,9 @@ def summary_of(facts: Sequence[ReportFacts], captures: Sequence[Capture]) -> lis
         parts.append(Line(f"Hottest kind of work{part}: {readable(kind.label)}. Next: {kind.look}"))
     if found.left_out:
         what = "of another kind of sampling, which do not add up with these; compare reports of one type"
-        parts.append(Line(f"Left out: {count(found.left_out, 'thread')} {what}.", "warning"))
+        parts.append(Line(f"Left out: {counted(found.left_out, 'thread')} {what}.", "warning"))
     if found.without_figure:
-        parts.append(Line(f"Counted as 1: {count(found.without_figure, 'thread')} whose use is unknown.", "warning"))
+        parts.append(Line(f"Counted as 1: {counted(found.without_figure, 'thread')} whose use is unknown.", "warning"))
     labels = [f"{number} · {fact.time}" if fact.time else str(number) for number, fact in enumerate(facts, 1)]
     parts += _tables(found, labels)
     if any(one.other_percent is not None or one.idle_percent is not None for one in found.threads[:_MOST_ROWS]):
@@ -105,7 +107,7 @@ def _headline(found: Comparison) -> Line:
     if not found.threads or not found.threads[0].peak:
         return Line("No thread was hot.", "good")
     pool, thread = found.pools[0], found.threads[0]
-    where = f"{count(pool.threads, 'thread')} on {count(len(pool.nodes), 'node')}"
+    where = f"{counted(pool.threads, 'thread')} on {counted(len(pool.nodes), 'node')}"
     return Line(
         f"Hottest pool: {readable(pool.name)}, {figure(pool.peak, found.measure)} in {where}. "
         f"Hottest thread: {readable(thread.name)}, {figure(thread.peak, found.measure)}."
@@ -172,7 +174,7 @@ def _written(cells: Sequence[_Cell]) -> list[str | int]:
 
 
 def _nodes(nodes: Sequence[str]) -> str:
-    return count(len(nodes), "node") if len(nodes) > 1 else readable(nodes[0])
+    return counted(len(nodes), "node") if len(nodes) > 1 else readable(nodes[0])
 
 
 def _name(heat: Heat) -> str:

@@ -47,12 +47,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
     name; but of two instances of a mapped task that share a destination in one run, at least one fails. Whether the
     files can be written is checked before the wait begins.
 
-    The result holds of the first capture the ``paths`` (by format; absolute if they are local), when it was ``taken``,
-    the ``bytes`` of the text, the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the
-    user may not read it), the ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it
-    were ``unparsed``, and how many entries of a long list are ``left_out``; with ``running_tasks`` the heaviest
-    ``groups`` of tasks; and besides ``later_captures`` (the same of each capture after the first), ``failures`` (the
-    last captures that failed) with their ``failure_count``, and ``timed_out``.
+    The result has the paths of the files, and what was hot: see
+    :class:`~airflow_provider_mediaops.results.CaptureSummary`.
 
     All arguments but ``deferrable`` are template fields; see the page "Arguments and templates" of the documentation.
 
@@ -202,10 +198,10 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
-        from airflow_provider_mediaops.triggers.base import summary_of
+        from airflow_provider_mediaops.triggers.base import value_of
 
         with ending_task():
-            return self._result(context, summary_of(event))
+            return self._result(context, value_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
         from airflow_provider_mediaops.triggers.base import is_over_execution_timeout

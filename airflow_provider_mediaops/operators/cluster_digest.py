@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
 from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 
 if TYPE_CHECKING:
@@ -46,8 +45,6 @@ class HotThreadsDigestOperator(ServiceOperator):
     :param until: its end, which is not part of it; None for now if there is a beginning, else for no end.
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, when the task runs.
     """
-
-    operator_extra_links = (HotThreadsDigestLink(),)
 
     def __init__(
         self,

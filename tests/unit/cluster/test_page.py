@@ -14,7 +14,7 @@ from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
 from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, page
-from airflow_provider_mediaops.cluster.text import count, difference, duration, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.text import difference, duration, excerpt, figure, listed, readable
 from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, attacked, capture, made, words_of
 from tests.unit.cluster.task_values import TASKS
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
@@ -349,9 +349,8 @@ def test_differences_have_a_sign(amount: float, written: str) -> None:
     assert difference(amount, PERCENT) == written
 
 
-def test_names_and_numbers_of_things() -> None:
+def test_names_of_things() -> None:
     assert [listed(tuple("abcde"[:number])) for number in (1, 2, 5)] == ["a", "a and b", "a, b, c and 2 more"]
-    assert [count(number, "thread") for number in (0, 1, 12_345)] == ["0 threads", "1 thread", "12,345 threads"]
     assert readable("größe 検索 a\tb\u200b") == r"größe 検索 a\tb\u200b"
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.statistics import NodeStatistics, alarms, read_statistics, statistics_of
