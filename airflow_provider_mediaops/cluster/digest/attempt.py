@@ -91,7 +91,7 @@ def _add(digest: Digest, capture: FoundCapture, warn: Callable[[str], None]) -> 
     try:
         found = read_captures(capture, digest.period, warn)
     except NoReportError as error:
-        digest.add_damaged(capture.name, str(error))
+        digest.damaged.append((capture.name, str(error)))
         warn(f"Left out {capture.name}: {error}.")
     else:
         for each in found:
@@ -121,7 +121,7 @@ def _nothing(plan: DigestPlan, digest: Digest, number: int) -> PermanentError:
     if before := sum(profile.captures for profile in digest.before.values()):
         reasons.append(f"{before:,} are of the period before")
     if digest.damaged:
-        reasons.append("{:,} are damaged; the first, {}: {}".format(digest.damaged_count, *digest.damaged[0]))
+        reasons.append("{:,} are damaged; the first, {}: {}".format(len(digest.damaged), *digest.damaged[0]))
     why = (
         f"holds {counted(number, 'file')}, but no capture that counts ({'; '.join(reasons)})"
         if reasons

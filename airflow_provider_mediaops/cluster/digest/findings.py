@@ -32,7 +32,8 @@ _MOST_FRAMES = _MOST_TASKS = 200
 _MOST_GONE = 50
 _MOST_PLACES = 5
 _MOST_IN_RESULT = 5
-_MOST_DAMAGED_IN_RESULT = 20
+#: How many damaged files are named: by the JSON file and the page, and by the result.
+MOST_DAMAGED, _MOST_DAMAGED_IN_RESULT = 1_000, 20
 # What the result of a task has of each.
 _OF_WORK = ("series", "kind", "work", "label", "captures", "of", "share_percent")
 _OF_FRAME = ("series", "kind", "frame", "captures", "of", "share_percent", "nodes", "new", "pools")
@@ -75,11 +76,11 @@ def document_of(digest: Digest, sources: Iterable[str]) -> dict[str, Any]:
             "captures": digest.captures,
             "outside": digest.outside,
             "time_from": digest.time_sources,
-            "damaged": digest.damaged_count,
+            "damaged": len(digest.damaged),
             "span_seconds": digest.width,
         },
         "profiles": profiles,
-        "damaged": [{"file": file, "reason": reason} for file, reason in digest.damaged],
+        "damaged": [{"file": file, "reason": reason} for file, reason in digest.damaged[:MOST_DAMAGED]],
     }
 
 

@@ -48,8 +48,6 @@ OTHER_POOLS = "(other pools)"
 MOST_NAMED = 3
 #: How many pools or nodes a row names. Those beyond are not counted.
 MOST_PLACES = 200
-#: How many damaged files are named.
-MOST_DAMAGED = 1_000
 
 # Names that the compiler or the JVM numbers.
 _NUMBERED = re.compile(r"(lambda\$\w+?|GeneratedMethodAccessor|GeneratedConstructorAccessor|\$Proxy)\$?[0-9]{1,9}\b")
@@ -343,9 +341,8 @@ class Digest:
         self.time_sources: dict[str, int] = {}
         #: The number of captures of other times, which were not summed up.
         self.outside = 0
-        #: The first damaged files with the reason, and how many there are.
+        #: The files that cannot be read, with the reason.
         self.damaged: list[tuple[str, str]] = []
-        self.damaged_count = 0
 
     @property
     def captures(self) -> int:
@@ -367,12 +364,6 @@ class Digest:
         self.profiles.setdefault(key, Profile(self.width)).add(read, sums)
         self.time_sources[read.time_source] = self.time_sources.get(read.time_source, 0) + 1
         self._widen()
-
-    def add_damaged(self, file: str, reason: str) -> None:
-        """Add a file that cannot be read."""
-        self.damaged_count += 1
-        if len(self.damaged) < MOST_DAMAGED:
-            self.damaged.append((file, reason))
 
     def _widen(self) -> None:
         """Join spans of all profiles until there are not too many."""

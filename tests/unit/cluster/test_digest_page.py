@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.findings import document_of
+from airflow_provider_mediaops.cluster.digest.findings import MOST_DAMAGED, document_of
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.sums import Digest, Series
 from airflow_provider_mediaops.cluster.folded import Measure
@@ -88,7 +88,7 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
 def test_digest_page_says_what_it_does_not_show() -> None:
     digest = digest_of()
     for number in range(2):
-        digest.add_damaged(f"/reports/{number}.txt", "it is empty")
+        digest.damaged.append((f"/reports/{number}.txt", "it is empty"))
     digest.profiles["scheduled", Measure("cpu", "percent")].tasks.error = 3
     words = " ".join(page_of(digest).split())
     assert "2 files could not be read and are left out; see below." in words
@@ -96,6 +96,13 @@ def test_digest_page_says_what_it_does_not_show() -> None:
         "There are more groups of tasks in scheduled captures than are counted at a time: one may lack up to" in words
     )
     assert "3 captures." in words
+
+
+def test_of_many_damaged_files_the_first_are_named() -> None:
+    digest = digest_of()
+    digest.damaged = [(f"/r/{number}.txt", "it is empty") for number in range(MOST_DAMAGED + 5)]
+    document = document_of(digest, ["/r"])
+    assert (document["digest"]["damaged"], len(document["damaged"])) == (MOST_DAMAGED + 5, MOST_DAMAGED)
 
 
 def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
@@ -148,7 +155,7 @@ def test_names_of_a_cluster_are_text_only() -> None:
     for number, attack in enumerate(ATTACKS):
         at = MONDAY + timedelta(seconds=number)
         digest.add(capture_at(at, hostile(), f"/reports/{attack}.txt", running_tasks=tasks))
-        digest.add_damaged(f"/reports/{attack}", f"its first line is {attack}")
+        digest.damaged.append((f"/reports/{attack}", f"its first line is {attack}"))
     html = page_of(digest)
     html.encode()
     scripts = len(re.findall("<script", html))

@@ -10,7 +10,6 @@ import pytest
 
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.sums import (
-    MOST_DAMAGED,
     MOST_NAMED,
     MOST_PLACES,
     MOST_POOLS,
@@ -185,14 +184,6 @@ def test_hostile_captures_do_not_make_it_large() -> None:
     # Nothing is lost of the sums of all.
     assert sum(amount for *_, amount in profile.pools.ranked()) == pytest.approx(profile.amount)
     assert OTHER_POOLS in profile.pools.rows
-
-
-def test_of_many_damaged_files_the_first_are_named() -> None:
-    digest = Digest(Period())
-    for number in range(MOST_DAMAGED + 5):
-        digest.add_damaged(f"/r/{number}.txt", "it is empty")
-    assert digest.damaged_count == MOST_DAMAGED + 5
-    assert len(digest.damaged) == MOST_DAMAGED
 
 
 def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
