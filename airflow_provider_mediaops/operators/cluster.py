@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
+from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
@@ -154,19 +154,12 @@ class CaptureHotThreadsOperator(ServiceOperator):
         return read_plan(given_arguments(self), _default_timeout())
 
     def _files(self, plan: CapturePlan, context: Context) -> CaptureFiles:
-        """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
-        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture.plan import TakenFor, capture_paths
-        from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
-        from airflow_provider_mediaops.storage.ownership import owner_of
-        from airflow_provider_mediaops.storage.path_checks import absolute
+        """Read the rendered destination and connection."""
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles, own_destination
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
         self.cluster_conn_id = read_identifier("cluster_conn_id", self.cluster_conn_id)
-        self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
-        # The name without the suffix of a format: whatever the formats, it stands for the files of one capture.
-        stem = capture_paths(self.destination, "txt")["txt"].removesuffix(".txt")
-        owner = owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)})
-        refuse_shared_destination(stem, owner, "capture")
+        self.destination = own_destination(self.destination, context, "capture", self.log.warning)
         taken_for = TakenFor.from_context(context)
         return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import read_path
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
-from airflow_provider_mediaops.storage.path_checks import check_writable
+from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
+from airflow_provider_mediaops.storage.ownership import owner_of
+from airflow_provider_mediaops.storage.path_checks import absolute, check_writable
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
+
+
+def own_destination(destination: object, context: Context, what: str, warn: Callable[[str], None]) -> str:
+    """Return a rendered destination as any process can open it; refuse that of a task that is mapped beside."""
+    path = absolute(read_path("destination", destination), "destination", warn)
+    # The name without the suffix of a format: whatever the formats, it stands for the files of one task.
+    stem = capture_paths(path, "txt")["txt"].removesuffix(".txt")
+    owner = owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)})
+    refuse_shared_destination(stem, owner, what)
+    return path
 
 
 @dataclass(slots=True)

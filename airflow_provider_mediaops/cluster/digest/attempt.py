@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.capture.reading import NoReportError
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
-from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error
+from airflow_provider_mediaops.cluster.digest.period import Period, check_sources
 from airflow_provider_mediaops.cluster.digest.source import find_captures, is_digest, name_of, read_captures
 from airflow_provider_mediaops.cluster.digest.sums import Digest
 from airflow_provider_mediaops.cluster.text import listed
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.progress import ProgressLog, counted
 from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
 from airflow_provider_mediaops.storage.formats import json_line
@@ -83,7 +83,9 @@ def _find(plan: DigestPlan) -> list[FoundCapture]:
     found = find_captures(plan.sources)
     stem = name_of(plan.paths["json"]).removesuffix(".json")
     if any(each.stem == stem and not is_digest(each) for each in found):
-        raise same_path_error(plan.destination)
+        raise InvalidArgumentError(
+            f"destination {plan.destination!r} is the source, too, which the digest would replace: choose another file."
+        )
     return [each for each in found if each.stem != stem]
 
 

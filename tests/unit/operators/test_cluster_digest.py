@@ -48,7 +48,6 @@ def source(tmp_path: Path) -> Path:
         ({"source": "/"}, r"^source '/' is a whole disk or store"),
         ({"source": ["s3://"]}, r"^source 's3://' is a whole disk or store"),
         ({"destination": "/out/"}, r"^destination is the path of a file"),
-        ({"source": "/out/d.html"}, r"^destination '/out/d\.html' is the source, too"),
         ({"since": "monday"}, r"^since is a datetime, or the text of one"),
         ({"since": "2026-11-16", "until": MONDAY - timedelta(days=7)}, r"^since .* must be before until"),
     ],
