@@ -38,11 +38,11 @@ SUITES := system floor stores clusters long newcomer browser distributed soak mo
 .DELETE_ON_ERROR:
 
 ifneq ($(filter test test-all,$(MAKECMDGOALS)),)
-# Three at a time, since each waits for servers of its own half of the time; the unit tests have all for themselves. What
-# each prints stays together.
+# Three at a time, since each waits for servers of its own half of the time; of `make test`, the demo does. What each
+# prints stays together.
 MAKEFLAGS += --jobs=3 --output-sync=target
-unit: | lint docs demo
-$(SUITES): | unit
+unit: | lint docs
+$(SUITES): | unit demo
 endif
 
 help:

@@ -21,7 +21,6 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.iso_times import read_iso_time
 
 T = TypeVar("T")
 
@@ -191,11 +190,26 @@ def read_seconds(name: str, value: object, *, minimum: float | None = 0, maximum
 
 def read_moment(name: str, value: object) -> datetime:
     """Read a moment, in UTC: a ``datetime``, or the text of one in ISO 8601; without a time zone it is in UTC."""
-    moment = value if isinstance(value, datetime) else read_iso_time(value)
-    if moment is not None:
-        with suppress(OverflowError):
-            return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
-    raise refused(name, value, "is a datetime, or the text of one such as 2026-11-16T00:00:00+00:00")
+    moment = _in_utc(value) if isinstance(value, datetime) else read_iso_time(value)
+    if moment is None:
+        raise refused(name, value, "is a datetime, or the text of one such as 2026-11-16T00:00:00+00:00")
+    return moment
+
+
+def read_iso_time(text: object) -> datetime | None:
+    """Read a text such as ``2026-11-16T00:00:00Z`` as a time in UTC, its zone by default; None for anything else."""
+    given = text.strip() if isinstance(text, str) else ""
+    with suppress(ValueError):
+        # Python reads a final Z only since 3.11.
+        return _in_utc(datetime.fromisoformat(f"{given[:-1]}+00:00" if given[-1:] in {"Z", "z"} else given))
+    return None
+
+
+def _in_utc(moment: datetime) -> datetime | None:
+    """Return a time in UTC, its zone by default; None for a first or last day of the calendar that is none there."""
+    with suppress(OverflowError):
+        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    return None
 
 
 def refused(name: str, value: object, rule: str) -> InvalidArgumentError:

@@ -60,3 +60,8 @@ def duration(seconds: float) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, whose plural ends in s: ``1 ISBN``, ``2,500 ISBNs``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def rate_in_words(per_second: float) -> str:
+    """Return a rate as people write it: ``1 request a second``, ``0.5 requests a second``."""
+    return f"{per_second:g} {'request' if per_second == 1 else 'requests'} a second"

@@ -8,7 +8,7 @@ can go. Some differences of Airflow 3.1 are handled in their place, and can go w
 - ``hooks/base.py``: it asks the hook class for the connection form; later versions read the metadata. It may not know
   the defaults of a provider's options where a task runs.
 - ``plugin/airflow_plugin.py``: the API server of 3.1.0 does not know the reader of a page within Airflow's own.
-- ``storage/files.py``: its universal_pathlib lets relative paths begin at the root.
+- ``storage/paths.py``: its universal_pathlib lets relative paths begin at the root.
 - ``hooks/threads.py`` and the shared readings of the triggers: its triggerer reads the answers of its supervisor out of
   order if a plain thread asks, or if a question is given up before its answer was read.
 """

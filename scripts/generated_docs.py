@@ -151,7 +151,7 @@ def _columns(name: str) -> str:
 
 def _sandbox(name: str) -> str:
     """Return the options of the sandbox, or what is odd about some of its books."""
-    from airflow_provider_mediaops.sandbox.books.catalogue import ODDITIES
+    from airflow_provider_mediaops.sandbox.books import ODDITIES
     from airflow_provider_mediaops.sandbox.state import Settings
 
     if name == "options":

@@ -1,4 +1,4 @@
-"""The book database's calls and errors, as values."""
+"""The book database's plans, calls and errors, as values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import (
@@ -22,6 +23,16 @@ from airflow_provider_mediaops.exceptions import (
 from airflow_provider_mediaops.http.errors import ErrorClass, ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import ErrorDetails, looks_like_html, read_json
+
+
+class Plan(NamedTuple):
+    """What a key of a plan may ask for."""
+
+    requests_per_second: float
+    bulk_size: int  # ISBNs that one bulk request may hold; the specification does not say it
+
+
+PLANS = {"default": Plan(1.0, 10), "premium": Plan(3.0, 100), "pro": Plan(5.0, 1_000)}
 
 #: The path of a book's record, before its ISBN.
 BOOK_PATH = "/book/"

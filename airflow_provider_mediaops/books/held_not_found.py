@@ -6,8 +6,9 @@ It is pure: requests and their results are counted here, and sent elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.books.not_found import (
@@ -27,48 +28,38 @@ from airflow_provider_mediaops.books.not_found import (
     Meaning,
     Probe,
     believed,
-    limited,
     unconfirmed,
-    undecided_error,
+    undecided,
     wrong_connection,
 )
 from airflow_provider_mediaops.exceptions import error_from_dict
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError, RateLimitedError
+    from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
 
 
 @dataclass(slots=True)
 class Evidence:
     """What is known of a service and a key. Look-ups with one hook share it."""
 
+    now: Callable[[], float]  # in seconds that never run backwards
     canary: str | None = None  # an ISBN-13 known to have a record, if any is
     last_found: str | None = None  # perhaps by an earlier attempt
-    #: When this process last found a book.
-    found_at: float = field(default=float("-inf"), init=False)
-    #: When the key's limit was last seen.
-    limit_seen: float = field(default=float("-inf"), init=False)
-    #: Whether the service has said in clear words of some book that it is not there.
-    speaks_clearly: bool = field(default=False, init=False)
-    #: The words of 404s that books have got which exist.
-    disproved: set[type[MediaOpsError]] = field(default_factory=set, init=False)
-    #: How many probes were found.
-    probes_found: int = field(default=0, init=False)
-    #: The probes that turned out not to exist.
-    useless: set[str] = field(default_factory=set, init=False)
+    found_at: float = -inf  # when this process last found a book
+    limit_seen: float = -inf  # when the key's limit was last seen
+    speaks_clearly: bool = False  # whether the service has said in clear words of some book that it is not there
+    disproved: set[type[MediaOpsError]] = field(default_factory=set)  # the words of 404s that existing books have got
+    probes_found: int = 0
+    useless: set[str] = field(default_factory=set)  # probes that turned out not to exist
 
     @property
-    def found_now(self) -> bool:
-        """Whether the last book was found by this process."""
-        return self.found_at > float("-inf")
+    def is_proved(self) -> bool:
+        """Whether key and address were proved to work in the last ten minutes."""
+        return self.now() - self.found_at < PROOF_SECONDS
 
-    def found(self, isbn13: str, now: float) -> None:
-        """Take note of a book that was found."""
-        self.last_found, self.found_at = isbn13, now
-
-    def is_proved(self, now: float) -> bool:
-        """Return whether key and address were proved to work in the last ten minutes."""
-        return now - self.found_at < PROOF_SECONDS
+    def see_limit(self) -> None:
+        """Take note that the key is at its limit now."""
+        self.limit_seen = self.now()
 
     def is_clear(self, error: MediaOpsError) -> bool:
         """Return whether a 404 in these words can only be about the book."""
@@ -76,16 +67,11 @@ class Evidence:
 
     def kind_of(self, probe: str) -> Probe:
         """Return why a probe is known to exist."""
-        if probe == self.last_found and self.found_now:
+        if probe == self.last_found and self.found_at > -inf:
             return Probe.FOUND_NOW
         if probe == self.canary:
             return Probe.CANARY
         return Probe.FOUND_BEFORE if probe == self.last_found else Probe.WELL_KNOWN
-
-    def probes(self) -> list[str]:
-        """Return the books that may be the probe, the best first."""
-        known = (self.last_found, self.canary, WELL_KNOWN)
-        return [isbn13 for isbn13 in known if isbn13 and isbn13 not in self.useless]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +90,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A 404 that is not decided on; ``sent`` and ``since`` say when it came, ``first`` when its first one did."""
+    """A 404 that is not decided on."""
 
     error: MediaOpsError
-    sent: int
-    since: float
-    first: float
+    sent: int  # the number of the last request that was sent before it came
+    since: float  # when it came
+    first: float  # when the book's first 404 came
     repeats: int
 
 
@@ -122,27 +108,28 @@ class HeldNotFounds:
     numbered in the order in which they are sent, so that it is known what was sent after a 404 came.
     """
 
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: Evidence
     patience_seconds: float = PATIENCE_SECONDS  # how long a probe that is not found is asked for again
     address: str = ""  # of the service, or a digest of it
     #: The error of a probe that speaks against the connection; nothing more is to be asked for.
-    wrong: InvalidConnectionError | None = field(default=None, init=False)
-    sent: int = field(default=0, init=False)
-    _limit_to_report: RateLimitedError | None = field(default=None, init=False)
+    wrong: InvalidConnectionError | None = None
+    sent: int = 0
+    # A 404 that has shown the limit, for those who share the key.
+    _limit_to_report: MediaOpsError | None = None
     # The 404s of an earlier attempt whose rows have not come yet, as plain values.
-    _left: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
-    _held: dict[str, _Held] = field(default_factory=dict, init=False)
-    _asked_again: dict[str, _Held] = field(default_factory=dict, init=False)
-    _last_finding_request: int = field(default=0, init=False)
+    _left: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _held: dict[str, _Held] = field(default_factory=dict)
+    _asked_again: dict[str, _Held] = field(default_factory=dict)
+    _last_finding_request: int = 0
     # The probe that is asked for now, and why it is known to exist.
-    _probe: str | None = field(default=None, init=False)
-    _kind: Probe = field(default=Probe.WELL_KNOWN, init=False)
+    _probe: str | None = None
+    _kind: Probe = Probe.WELL_KNOWN
     # The error of the last probe, and how many were not found in a row; since when says when the patience ends.
-    _failure: MediaOpsError | None = field(default=None, init=False)
-    _failed_probes: int = field(default=0, init=False)
-    _failing_since: float | None = field(default=None, init=False)
-    _next_check: float = field(default=float("-inf"), init=False)
-    _wants_probes: bool = field(default=False, init=False)
+    _failure: MediaOpsError | None = None
+    _failed_probes: int = 0
+    _failing_since: float = inf
+    _next_check: float = -inf
+    _wants_probes: bool = False
 
     @property
     def doubts_key(self) -> bool:
@@ -154,35 +141,27 @@ class HeldNotFounds:
         self.sent += 1
         return self.sent
 
-    def found(self, isbn13: str, number: int, now: float) -> None:
+    def found(self, isbn13: str, number: int) -> None:
         """Take note of a book that was found by the request of a number."""
         if before := self._asked_again.pop(isbn13, None):
-            self._disprove(before.error, now)
-        self.evidence.found(isbn13, now)
+            self._disprove(before.error)
+        self.evidence.last_found, self.evidence.found_at = isbn13, self.evidence.now()
         self._last_finding_request = max(self._last_finding_request, number)
-        self._failure = self._failing_since = None
-        self._failed_probes = 0
+        self._failure, self._failed_probes, self._failing_since = None, 0, inf
 
-    def missing(self, isbn13: str, error: MediaOpsError, now: float) -> None:
+    def missing(self, isbn13: str, error: MediaOpsError) -> None:
         """Hold a 404, which is one of :data:`MISSING`."""
+        now = self.evidence.now()
         before = self._asked_again.pop(isbn13, None)
         first, repeats = (before.first, before.repeats + 1) if before else (now, 0)
         self._held[isbn13] = _Held(error, self.sent, now, first, repeats)
 
     def forget(self, isbn13: str) -> None:
-        """Forget a book that was asked for again, and got no answer."""
+        """Forget a book that is not asked for again, or got no answer then."""
+        self._held.pop(isbn13, None)
         self._asked_again.pop(isbn13, None)
 
-    def forget_all(self) -> None:
-        """Forget all books, because no more requests are sent."""
-        self._held.clear()
-        self._asked_again.clear()
-
-    def see_limit(self, now: float) -> None:
-        """Take note of a reply that says that the limit is reached."""
-        self.evidence.limit_seen = now
-
-    def take_news(self) -> RateLimitedError | None:
+    def take_news(self) -> MediaOpsError | None:
         """Return, once, the error of a limit that no reply alone has shown, for those who share the key."""
         news, self._limit_to_report = self._limit_to_report, None
         return news
@@ -194,11 +173,11 @@ class HeldNotFounds:
             self.evidence.speaks_clearly = doubts["speaks_clearly"]
             self._left = dict(doubts["undecided"])
 
-    def resume(self, isbn13: str, now: float) -> bool:
+    def resume(self, isbn13: str) -> bool:
         """Hold the 404 that an earlier attempt got for a book; return whether there is one."""
         fields = self._left.pop(isbn13, None)
         if fields:
-            self.missing(isbn13, error_from_dict(fields), now)
+            self.missing(isbn13, error_from_dict(fields))
         return fields is not None
 
     def doubts(self) -> dict[str, Any]:
@@ -216,42 +195,52 @@ class HeldNotFounds:
             "speaks_clearly": self.evidence.speaks_clearly,
         }
 
-    def check(self, now: float, *, idle: bool) -> str | None:
+    def check(self, *, idle: bool) -> str | None:
         """
         Return the probe to ask for now; None while there is no need of one.
 
         ``idle`` says whether nothing else is under way, so that no other book will be found.
         """
-        if self._probe or self.wrong or not self._is_due(now, idle=idle):
+        if self._probe or self.wrong or not self._is_due(idle=idle):
             return None
         self._probe = self._choose()
         # As it is known now: until the reply comes, another book may be the last that was found.
         self._kind = self.evidence.kind_of(self._probe) if self._probe else Probe.WELL_KNOWN
         return self._probe
 
-    def checked(self, probe: str, error: MediaOpsError | None, number: int, now: float) -> None:
+    def checked(self, probe: str, error: MediaOpsError | None, number: int) -> None:
         """Take note of the reply about the probe: None if it was found, its 404, or another error."""
         self._probe = None
         if error is None:
             self.evidence.probes_found += 1
-            self.found(probe, number, now)
-        elif isinstance(error, MISSING):
-            self._probe_missing(probe, error, now)
+            self.found(probe, number)
+        elif not isinstance(error, MISSING):
+            self._probe_failed(error)
+        elif (meaning := MISSING_PROBE[self._kind][type(error)]) is Meaning.NO_PROBE:
+            self.evidence.useless.add(probe)
+        elif meaning is Meaning.WRONG_CONNECTION:
+            self.wrong = wrong_connection(error, self._kind)
         else:
-            self._probe_failed(error, now)
+            if self._kind is Probe.WELL_KNOWN:
+                # A small catalogue may lack it.
+                self._see_limit_in(error)
+            else:
+                self._disprove(error)
+            self._probe_failed(error)
 
-    def decisions(self, now: float, *, idle: bool) -> list[Decision]:
+    def decisions(self, *, idle: bool) -> list[Decision]:
         """Decide on what can be decided, and forget it."""
         if self.wrong:
             return []
-        if self._failing_since is not None and self._failure and now - self._failing_since >= self.patience_seconds:
+        if self._failure and self.evidence.now() - self._failing_since >= self.patience_seconds:
             how_long = f" for {self.patience_seconds:.0f} s" if self.patience_seconds else ""
             return self._put_off_all(f"No book that is known to exist was found{how_long}.")
-        if not self._probe and self._choose() is None and self._is_due(now, idle=idle):
+        if not self._probe and self._choose() is None and self._is_due(idle=idle):
             return self._put_off_all("There is no book to confirm it with.")
         self._wants_probes = False
-        all_of_them = [self._decide(isbn13, held, now, idle=idle) for isbn13, held in self._held.items()]
-        decided = [decision for decision in all_of_them if decision]
+        decided = [
+            decision for isbn13, held in self._held.items() if (decision := self._decide(isbn13, held, idle=idle))
+        ]
         for decision in decided:
             held = self._held.pop(decision.isbn13)
             if decision.action == "again":
@@ -260,82 +249,70 @@ class HeldNotFounds:
             self._failure = None
         return decided
 
-    def wakes_at(self) -> float | None:
-        """Return the time at which there may be something to do although nothing has come; None if there is none."""
+    def wakes_at(self) -> float:
+        """Return the time at which there may be something to do although nothing has come; infinity for none."""
         if not self._held or self._probe or self.wrong:
-            return None
+            return inf
         return self._next_check if self.doubts_key else self._oldest() + MAX_HELD_SECONDS
 
     def _oldest(self) -> float:
         return min(held.since for held in self._held.values())
 
-    def _is_due(self, now: float, *, idle: bool) -> bool:
-        if not self._held or now < self._next_check:
+    def _is_due(self, *, idle: bool) -> bool:
+        if not self._held or self.evidence.now() < self._next_check:
             return False
-        waited = idle or now - self._oldest() >= MAX_HELD_SECONDS
-        return self.doubts_key or self._wants_probes or (waited and not self._needs_no_probe(now))
+        waited = idle or self.evidence.now() - self._oldest() >= MAX_HELD_SECONDS
+        return self.doubts_key or self._wants_probes or (waited and not self._needs_no_probe())
 
-    def _needs_no_probe(self, now: float) -> bool:
+    def _needs_no_probe(self) -> bool:
         # One 404 in clear words, from a service that is known to answer this key at this address.
-        all_held = list(self._held.values())
-        return len(all_held) == 1 and self.evidence.is_clear(all_held[0].error) and self.evidence.is_proved(now)
+        [one, *others] = self._held.values()
+        return not others and self.evidence.is_clear(one.error) and self.evidence.is_proved
 
     def _choose(self) -> str | None:
-        return next((isbn13 for isbn13 in self.evidence.probes() if isbn13 not in self._held), None)
+        """Return the best book to be the probe."""
+        known = filter(None, (self.evidence.last_found, self.evidence.canary, WELL_KNOWN))
+        useless = self.evidence.useless
+        return next((isbn13 for isbn13 in known if isbn13 not in useless and isbn13 not in self._held), None)
 
-    def _probe_missing(self, probe: str, error: MediaOpsError, now: float) -> None:
-        kind = self._kind
-        meaning = MISSING_PROBE[kind][type(error)]
-        if meaning is Meaning.NO_PROBE:
-            self.evidence.useless.add(probe)
-        elif meaning is Meaning.WRONG_CONNECTION:
-            self.wrong = wrong_connection(error, kind)
-        else:
-            if kind is Probe.WELL_KNOWN:
-                # A small catalogue may lack it.
-                self._see_limit_in(error, now)
-            else:
-                self._disprove(error, now)
-            self._probe_failed(error, now)
-
-    def _disprove(self, error: MediaOpsError, now: float) -> None:
+    def _disprove(self, error: MediaOpsError) -> None:
         """Take note of the 404 of a book that exists."""
         self.evidence.disproved.add(type(error))
         if isinstance(error, (CLEAR, LIMIT)):
-            self._see_limit_in(error, now)
+            self._see_limit_in(error)
 
-    def _see_limit_in(self, error: MediaOpsError, now: float) -> None:
-        self.evidence.limit_seen = now
-        self._limit_to_report = limited(error)
+    def _see_limit_in(self, error: MediaOpsError) -> None:
+        self.evidence.see_limit()
+        self._limit_to_report = self._undecided(error, "The key is at its limit.")
 
-    def _probe_failed(self, error: MediaOpsError, now: float) -> None:
+    def _probe_failed(self, error: MediaOpsError) -> None:
+        now = self.evidence.now()
         self._failure = error
-        if self._failing_since is None:
-            self._failing_since = now
+        self._failing_since = min(self._failing_since, now)
         self._next_check = now + min(2.0**self._failed_probes, LONGEST_PAUSE_SECONDS)
         self._failed_probes += 1
 
-    def _decide(self, isbn13: str, held: _Held, now: float, *, idle: bool) -> Decision | None:
+    def _decide(self, isbn13: str, held: _Held, *, idle: bool) -> Decision | None:
         evidence, error = self.evidence, held.error
         if evidence.speaks_clearly and not isinstance(error, CLEAR):
             if isinstance(error, LIMIT):
-                self._see_limit_in(held.error, now)
-            return self._put_off(isbn13, held, "The service says it otherwise of other books.")
+                self._see_limit_in(error)
+            return Decision(isbn13, "later", self._undecided(error, "The service says it otherwise of other books."))
         if held.sent >= self._last_finding_request:
-            waited = idle or now - held.since >= MAX_HELD_SECONDS
-            by_itself = waited and self._needs_no_probe(now) and not self.doubts_key
-            return Decision(isbn13, "not_found", held.error) if by_itself else None
+            waited = idle or evidence.now() - held.since >= MAX_HELD_SECONDS
+            by_itself = waited and self._needs_no_probe() and not self.doubts_key
+            return Decision(isbn13, "not_found", error) if by_itself else None
         if evidence.is_clear(error):
             evidence.speaks_clearly = True
-            return Decision(isbn13, "not_found", held.error)
+            return Decision(isbn13, "not_found", error)
         actions = AFTER_PROBE[LIMIT if isinstance(error, CLEAR) else type(error)]
         action = actions[min(held.repeats, len(actions) - 1)]
         if why := self._why_later(held, action):
-            return self._put_off(isbn13, held, why)
+            return Decision(isbn13, "later", self._undecided(error, why))
         if action == "not_found" and evidence.probes_found < PROBES_BEFORE_DOUBTFUL:
             self._wants_probes = True
             return None
-        return Decision(isbn13, action, believed(held.error) if action == "not_found" else held.error)
+        return Decision(isbn13, action, believed(error) if action == "not_found" else error)
 
     def _why_later(self, held: _Held, action: Action) -> str | None:
         """Return why a 404 in doubtful words cannot be decided on now; None if it can."""
@@ -347,18 +324,22 @@ class HeldNotFounds:
             return "The key has been at its limit meanwhile."
         return None
 
-    def _put_off(self, isbn13: str, held: _Held, why: str) -> Decision:
-        return Decision(isbn13, "later", undecided_error(held.error, why, self._failure))
+    def _undecided(self, error: MediaOpsError, why: str) -> MediaOpsError:
+        return undecided(error, why, self.evidence.canary, self._failure)
 
     def _put_off_all(self, why: str) -> list[Decision]:
         """Have all books asked for again later: one of them may be found."""
         decisions = [
-            self._put_off(isbn13, held, why)
-            if self._failure or isinstance(held.error, LIMIT)
-            else Decision(isbn13, "later", unconfirmed(held.error))
+            Decision(
+                isbn13,
+                "later",
+                self._undecided(held.error, why)
+                if self._failure or isinstance(held.error, LIMIT)
+                else unconfirmed(held.error, self.evidence.canary),
+            )
             for isbn13, held in self._held.items()
         ]
         self._held.clear()
         # The patience stays spent until a book is found: the next books would wait for as long in vain.
-        self._failure, self._failed_probes, self._next_check = None, 0, float("-inf")
+        self._failure, self._failed_probes, self._next_check = None, 0, -inf
         return decisions

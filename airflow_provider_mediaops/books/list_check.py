@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_mediaops.books.plans import PLANS
+from airflow_provider_mediaops.books.api import PLANS
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -39,60 +38,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Contact:
-    """What a run has met at the service: whether any reply, and why the last request that failed did so."""
-
-    answered: bool = False
-    trouble: str | None = None
-
-
-@dataclass(slots=True)
-class RequestCount:
-    """Counts the requests of a call flow, those that got no reply included; ``send`` returns the number of each."""
-
-    send: Callable[[], int]
-    contact: Contact = field(default_factory=Contact)
-    #: The number of the last request.
-    number: int = field(default=0, init=False)
-    total: int = field(default=0, init=False)
-    #: Whether the limit was the reply to any of them.
-    limited: bool = field(default=False, init=False)
-
-    def observe(self, flow: CallFlow[T], inspect: Callable[[object], None] | None = None) -> CallFlow[T]:
-        """Count the requests of a call flow."""
-
-        def on_step(step: Step) -> CallFlow[Step]:
-            yield from ()
-            if isinstance(step, Request):
-                self.total += 1
-                self.number = self.send()
-            elif isinstance(step, Wait) and step.is_retry:
-                self.contact.trouble = step.reason
-            return step
-
-        def on_reply(reply: object) -> None:
-            if isinstance(reply, Response):
-                self.contact.answered = True
-                self.limited = self.limited or reply.status == HTTPStatus.TOO_MANY_REQUESTS
-            if inspect:
-                inspect(reply)
-
-        return observed(flow, on_step, on_reply)
-
-
 def read_key_usage(ask: Ask) -> CallFlow[KeyUsage | None]:
     """Ask for the key's daily quota; None if the service has no such call, which is not in its specification."""
     try:
-        return _shown((yield from ask(get_key_usage())))
+        usage = yield from ask(get_key_usage())
     except (AuthenticationError, InvalidConnectionError):
         raise
     except PermanentError:
         # A gateway may refuse in any way what it does not know.
         return None
-
-
-def _shown(usage: KeyUsage) -> KeyUsage:
     metrics.gauge("books.quota.left", usage.left)
     return usage
 
@@ -106,20 +60,16 @@ def prove(ask: Ask, canary: str | None) -> CallFlow[KeyUsage | None]:
     """
     usage = None
     with suppress(PermanentError):
-        usage = _shown((yield from ask(get_key_usage())))
+        usage = yield from read_key_usage(ask)
     if usage and (canary is None or usage.left <= 0):
         # A key without quota left cannot ask for a book.
         return usage
     kind = Probe.CANARY if canary else Probe.WELL_KNOWN
-    try:
-        yield from ask(get_book(canary or WELL_KNOWN))
-    except MISSING as error:
+    if error := (yield from send_probe(ask, canary or WELL_KNOWN)):
         meaning = MISSING_PROBE[kind][type(error)]
         if meaning is Meaning.WRONG_CONNECTION:
-            raise wrong_connection(error, kind) from None
-        if meaning is Meaning.NO_PROBE:
-            raise unconfirmed(error) from None
-        raise
+            raise wrong_connection(error, kind)
+        raise unconfirmed(error, canary) if meaning is Meaning.NO_PROBE else error
     return usage
 
 
@@ -141,32 +91,44 @@ class Finder:
     _evidence: Evidence = field(init=False)
 
     def __post_init__(self) -> None:
-        self._evidence = Evidence(self.canary)
+        self._evidence = Evidence(self.client.clock.monotonic, self.canary)
 
     def ask(self, call: Call[T]) -> CallFlow[T]:
         """Make a call; before a 404 is raised, prove the connection, unless it was proved a short time ago."""
         if call.request.path.startswith(BOOK_PATH):
-            return (yield from self._find(call, only_proof=True))
+            return (yield from self._find(call, self._held(), only_proof=True))
         return (yield from self.client.ask(call))
 
     def find(self, isbn13: str) -> CallFlow[Book]:
         """Find a book."""
-        return (yield from self._find(get_book(isbn13)))
+        return (yield from self._find(get_book(isbn13), self._held()))
 
-    def _find(self, call: Call[T], *, only_proof: bool = False) -> CallFlow[T]:
+    def look_up(self, text: str) -> CallFlow[Lookup]:
+        """Look up one ISBN."""
+        try:
+            isbn13 = normalise(text)
+        except InvalidIsbnError as error:
+            return Lookup(text, None, "invalid", error=str(error))
+        held = self._held()
+        try:
+            book = yield from self._find(get_book(isbn13), held)
+        except NotFoundError:
+            return Lookup(text, isbn13, "not_found", requests=held.sent)
+        return Lookup(text, isbn13, "found", book=book, requests=held.sent)
+
+    def _held(self) -> HeldNotFounds:
+        # A probe that is not found is not waited for here: the attempts of the call bound that.
+        return HeldNotFounds(self._evidence, patience_seconds=0.0)
+
+    def _find(self, call: Call[T], held: HeldNotFounds, *, only_proof: bool = False) -> CallFlow[T]:
         isbn13 = call.request.path.removeprefix(BOOK_PATH)
         attempts = Attempts(self.client.retry, self.client.clock)
-        # A probe that is not found is not waited for here: the attempts of the call bound that.
-        held = HeldNotFounds(self._evidence, patience_seconds=0.0)
-        count = RequestCount(held.send)
         while True:
             try:
-                book = yield from count.observe(self.client.ask(call))
+                book = yield from self._counted(call, held)
             except MISSING as missing:
-                held.missing(isbn13, missing, self._now())
-                if count.limited:
-                    held.see_limit(self._now())
-                error = yield from self._decide(held, count, only_proof=only_proof)
+                held.missing(isbn13, missing)
+                error = yield from self._decide(held, only_proof=only_proof)
                 if only_proof:
                     raise error or missing from None
                 if error is None:
@@ -176,35 +138,34 @@ class Finder:
                     raise error from None
                 yield Wait(pause, error.message)
             else:
-                held.found(isbn13, count.number, self._now())
+                held.found(isbn13, held.sent)
                 return book
 
-    def look_up(self, text: str) -> CallFlow[Lookup]:
-        """Look up one ISBN."""
-        try:
-            isbn13 = normalise(text)
-        except InvalidIsbnError as error:
-            return Lookup(text, None, "invalid", error=str(error))
-        count = RequestCount(lambda: 0)
-        try:
-            book = yield from count.observe(self.find(isbn13))
-        except NotFoundError:
-            return Lookup(text, isbn13, "not_found", requests=count.total)
-        return Lookup(text, isbn13, "found", book=book, requests=count.total)
-
-    def _decide(self, held: HeldNotFounds, count: RequestCount, *, only_proof: bool) -> CallFlow[MediaOpsError | None]:
+    def _decide(self, held: HeldNotFounds, *, only_proof: bool) -> CallFlow[MediaOpsError | None]:
         """Ask for probes until the one 404 that is held is decided on; return an error, or None to ask again."""
-        while not (only_proof and self._evidence.is_proved(self._now())):
-            if decisions := held.decisions(self._now(), idle=True):
+        while not (only_proof and self._evidence.is_proved):
+            if decisions := held.decisions(idle=True):
                 if news := held.take_news():
                     yield from self.client.report_limit(news)
                 return None if decisions[0].action == "again" else decisions[0].error
-            probe = str(held.check(self._now(), idle=True))
-            error = yield from count.observe(send_probe(self.client.ask, probe))
-            held.checked(probe, error, count.number, self._now())
+            probe = str(held.check(idle=True))
+            error = yield from send_probe(lambda call: self._counted(call, held), probe)
+            held.checked(probe, error, held.sent)
             if held.wrong:
                 raise held.wrong
         return None
 
-    def _now(self) -> float:
-        return self.client.clock.monotonic()
+    def _counted(self, call: Call[T], held: HeldNotFounds) -> CallFlow[T]:
+        """Make a call, count its requests, and take note of a limit that it meets."""
+
+        def on_step(step: Step) -> CallFlow[Step]:
+            yield from ()
+            if isinstance(step, Request):
+                held.send()
+            return step
+
+        def on_reply(reply: object) -> None:
+            if isinstance(reply, Response) and reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+                self._evidence.see_limit()
+
+        return observed(self.client.ask(call), on_step, on_reply)

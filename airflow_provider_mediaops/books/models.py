@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
@@ -190,11 +190,3 @@ class Lookup:
     cause: MediaOpsError | None = field(default=None, repr=False, compare=False)
     fetched_at: str | None = field(default=None, compare=False)
     reused: bool = False
-
-    def as_row(self, text: str) -> Lookup:
-        """
-        Return the look-up for a row of a list.
-
-        :param text: the text of that row.
-        """
-        return self if text == self.input else replace(self, input=text)

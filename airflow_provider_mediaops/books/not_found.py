@@ -130,28 +130,29 @@ def believed(error: MediaOpsError) -> NotFoundError:
     return _as(NotFoundError, error, "Other books are found, so it is this one that is not there.")
 
 
-def unconfirmed(error: MediaOpsError) -> UnvouchedNotFoundError:
+def unconfirmed(error: MediaOpsError, canary: str | None) -> UnvouchedNotFoundError:
     """Make the error of a 404 that nothing confirms."""
-    advice = (
-        "But no book could be read with this connection, so the base address may be wrong: check it, and set "
-        "canary_isbn in the connection to a book that exists."
-    )
-    return _as(UnvouchedNotFoundError, error, advice)
+    advice = "But no book could be read with this connection, so the base address may be wrong: check it, and"
+    return _as(UnvouchedNotFoundError, error, f"{advice} {_about_probe(canary)}")
+
+
+def undecided(
+    doubt: MediaOpsError, why: str, canary: str | None, failure: MediaOpsError | None = None
+) -> MediaOpsError:
+    """Make the error of a book whose 404 could not be decided on; ``failure`` is that of the last probe."""
+    if isinstance(doubt, (CLEAR, LIMIT)):
+        # It cannot be told from the key's limit.
+        advice = f"If that goes on, check the base address, that nothing else uses the key, and {_about_probe(canary)}"
+        return _as(RateLimitedError, doubt, f"{why} {advice}")
+    page = isinstance(doubt, WEB_PAGE) and failure is None
+    return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)
+
+
+def _about_probe(canary: str | None) -> str:
+    if canary:
+        return f"that the book of canary_isbn, {canary}, exists there."
+    return "set canary_isbn in the connection to a book that exists."
 
 
 def _as(cls: type[E], error: MediaOpsError, more: str) -> E:
     return cls(f"{error.message} {more}", **error.context())
-
-
-def limited(doubt: MediaOpsError, why: str = "") -> RateLimitedError:
-    """Make the error of a 404 that cannot be told from the key's limit."""
-    advice = "If that goes on, check the base address, and set canary_isbn in the connection to a book that exists."
-    return _as(RateLimitedError, doubt, " ".join(filter(None, (why, advice))))
-
-
-def undecided_error(doubt: MediaOpsError, why: str, failure: MediaOpsError | None = None) -> MediaOpsError:
-    """Make the error of a book whose 404 could not be decided on."""
-    if isinstance(doubt, (CLEAR, LIMIT)):
-        return limited(doubt, why)
-    page = isinstance(doubt, WEB_PAGE) and failure is None
-    return _as(InvalidReplyError if page else ServiceUnavailableError, doubt, why)

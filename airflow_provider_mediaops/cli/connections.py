@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOp
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.terminal import Terminal
-    from airflow_provider_mediaops.hooks.base import Service, ServiceHook
+    from airflow_provider_mediaops.hooks.base import ServiceHook
+    from airflow_provider_mediaops.http.client import Client
 
 _VARIABLE = "AIRFLOW_CONN_"
 
@@ -32,10 +34,11 @@ def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
     return hook
 
 
-def service_of(hook: ServiceHook, terminal: Terminal) -> Service:
-    """Return the service of a hook's connection. Its secrets are hidden in all that is written from now on."""
-    terminal.hide(hook.service.client.secrets)
-    return hook.service
+def client_of(hook: ServiceHook, terminal: Terminal) -> Client:
+    """Return the client of a hook's connection. Its secrets are hidden in all that is written from now on."""
+    client = hook.service.client
+    terminal.hide(client.secrets)
+    return client
 
 
 def listed_connections() -> tuple[list[str], str | None]:
@@ -46,21 +49,16 @@ def listed_connections() -> tuple[list[str], str | None]:
 
     :returns: their ids, and why those of Airflow's database are missing, if they are.
     """
-    variables = (name.removeprefix(_VARIABLE).lower() for name in os.environ if name.startswith(_VARIABLE))
-    found = {conn_id for conn_id in variables if _is_ours(conn_id)}
-    problem = None
+    found: set[str] = set()
+    for name in os.environ:
+        conn_id = name.removeprefix(_VARIABLE).lower()
+        with suppress(MediaOpsError):
+            if name.startswith(_VARIABLE) and _connection_of(conn_id).conn_type in CONNECTION_TYPES:
+                found.add(conn_id)
     try:
-        found |= _stored_ids()
+        return sorted(found | _stored_ids()), None
     except Exception as error:  # noqa: BLE001 - any of SQLAlchemy's or a driver's; it may quote the address
-        problem = f"Airflow's database cannot be read ({type(error).__name__})"
-    return sorted(found), problem
-
-
-def _is_ours(conn_id: str) -> bool:
-    try:
-        return _connection_of(conn_id).conn_type in CONNECTION_TYPES
-    except MediaOpsError:
-        return False
+        return sorted(found), f"Airflow's database cannot be read ({type(error).__name__})"
 
 
 def _stored_ids() -> set[str]:
@@ -77,22 +75,17 @@ def _connection_of(conn_id: str) -> Any:
 
     # As Connection.get_connection_from_secrets of Airflow does it, which warns of each type with an underscore. Outside
     # a task, the task's SDK of Airflow 3.1 finds no connection of the database.
-    failed = []
+    failed = ""
     for backend in ensure_secrets_loaded():
+        name = type(backend).__name__
         try:
-            connection = backend.get_connection(conn_id=conn_id)
-        except PermissionError:
-            raise InvalidConnectionError(f"{_name(backend)} denies access to connection {conn_id!r}.") from None
-        except Exception as error:  # noqa: BLE001 - of any client; as in Airflow, the next backend may have it
-            failed.append(f" {_name(backend)} could not be asked ({type(error).__name__}).")
-        else:
-            if connection:
+            if connection := backend.get_connection(conn_id=conn_id):
                 return connection
+        except PermissionError:
+            raise InvalidConnectionError(f"{name} denies access to connection {conn_id!r}.") from None
+        except Exception as error:  # noqa: BLE001 - of any client; as in Airflow, the next backend may have it
+            failed += f" {name} could not be asked ({type(error).__name__})."
     raise InvalidConnectionError(
         f"There is no connection {conn_id!r} in the environment, a secrets backend or Airflow's database."
-        f"{''.join(failed)} The command airflow connections list shows those of the database."
+        f"{failed} The command airflow connections list shows those of the database."
     )
-
-
-def _name(backend: object) -> str:
-    return type(backend).__name__

@@ -5,14 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.terminal import (
-    STANDARD_INPUT,
-    STANDARD_OUTPUT,
-    Line,
-    Result,
-    TextTable,
-    absolute_path,
-)
+from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Figure, Line, Result, TextTable, absolute_path
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -20,7 +13,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     import argparse
 
-    from airflow_provider_mediaops.cli.terminal import Part, Terminal
+    from airflow_provider_mediaops.cli.terminal import Terminal
 
 _OTHERS = ("html", "folded", "json")
 
@@ -31,7 +24,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         raise InvalidArgumentError(
             f"--digest writes the page, JSON and folded stacks: leave out {' and '.join(given)}."
         )
-    if STANDARD_INPUT in options.files or options.digest == STANDARD_OUTPUT:
+    if STANDARD_INPUT in (*options.files, options.digest):
         raise InvalidArgumentError(
             "--digest reads folders and files, and writes several files: - cannot be one of them."
         )
@@ -39,22 +32,24 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     sources = tuple(absolute_path(file) for file in options.files)
     plan = DigestPlan(sources, absolute_path(options.digest), period)
     found = make_digest(plan, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
-    return Result(found, _parts(found), problem=bool(found["damaged"]))
-
-
-def _parts(found: dict[str, Any]) -> list[Part]:
     counts = {f"{name} captures": number for name, number in found["series"].items()}
     counts |= {"of another time": found["outside"], "left out": found["damaged"]}
-    return [
+    parts = [
         Line(found["headline"], "title"),
         TextTable((), [(f"  {name}", number) for name, number in counts.items() if number]),
         TextTable(("Captures", "Kind of work", "Seen in", "Share"), _rows(found["works"], "label")),
         TextTable(("Captures", "Top frame", "Seen in", "Share"), _rows(found["frames"], "frame")),
     ]
+    return Result(found, parts, problem=bool(found["damaged"]))
 
 
 def _rows(recurring: list[dict[str, Any]], name: str) -> list[tuple[str, ...]]:
     return [
-        (each["series"], each[name], f"{each['captures']:,} of {each['of']:,}", f"{each['share_percent']:.1f} %")
+        (
+            each["series"],
+            each[name],
+            f"{each['captures']:,} of {each['of']:,}",
+            Figure(f"{each['share_percent']:.1f} %"),
+        )
         for each in recurring
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cli.report_summary import ReportFacts, facts_of, summary_of
+from airflow_provider_mediaops.cli.report_summary import summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
 from airflow_provider_mediaops.cluster.capture.model import Capture, reports_of
 from airflow_provider_mediaops.cluster.capture.reading import MAX_REPORT_BYTES, NoReportError, read_reports
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 _FORMATS = ("html", "folded", "json")
 
 
-class _Reports(NamedTuple):
-    """The reports that could be read, with their text compressed, and the files that hold none."""
-
-    names: list[str]
-    captures: list[Capture]
-    facts: list[ReportFacts]
-    unusable: list[str]
-
-
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Summarize reports, or write what was asked for. A file that is not a report is a problem."""
     if options.digest is not None:
@@ -40,14 +31,29 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     if options.kinds and options.folded is None:
         raise InvalidArgumentError("--kinds is about folded stacks: give --folded, too.")
     targets = _targets(options)
-    reports = _read(options.files, terminal)
-    problem = bool(reports.unusable)
-    if not reports.names:
-        return Result(problem=problem)
-    text = _write(reports, targets, terminal, kinds_first=options.kinds)
-    if text is not None:
-        return Result(text=text, problem=problem)
-    return Result(parts=summary_of(reports.facts, reports.captures), problem=problem)
+    read: list[tuple[Capture, int]] = []
+    problem = False
+    for file in options.files:
+        try:
+            read += _reports_in(file, terminal)
+        except (NoReportError, OSError) as error:
+            reason = str(getattr(error, "strerror", None) or error).removeprefix(f"{file} ")
+            terminal.say(f"hot-threads: {_name(file)}: {reason}", "bad")
+            problem = True
+    captures = [capture for capture, _ in read]
+    text = ""
+    for format, path in targets if captures else ():
+        content = _content_as(format, captures, kinds_first=options.kinds)
+        if path == STANDARD_OUTPUT:
+            text = content
+        else:
+            from airflow_provider_mediaops.storage.files import write_whole
+            from airflow_provider_mediaops.storage.paths import path_of
+
+            write_whole(path_of(absolute_path(path)), content.encode())
+            terminal.say(f"Wrote {path}.")
+    is_shown = captures and STANDARD_OUTPUT not in (path for _, path in targets)
+    return Result(parts=summary_of(read) if is_shown else (), text=text, problem=problem)
 
 
 def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
@@ -66,32 +72,24 @@ def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _refuse_replacing(path: str, others: Sequence[str]) -> None:
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
+    from airflow_provider_mediaops.storage.paths import is_same_file
 
     for other in others:
         if other != STANDARD_INPUT and is_same_file(absolute_path(other), absolute_path(path)):
             raise InvalidArgumentError(f"{path} is given twice and would be replaced: choose another file.")
 
 
-def _read(files: Sequence[str], terminal: Terminal) -> _Reports:
-    reports = _Reports([], [], [], [])
-    for file in files:
-        name = "standard input" if file == STANDARD_INPUT else file
-        try:
-            found = read_reports(_bytes_of(file, terminal))
-        except (NoReportError, OSError) as error:
-            reason = str(getattr(error, "strerror", None) or error).removeprefix(f"{file} ")
-            terminal.say(f"hot-threads: {name}: {reason}", "bad")
-            reports.unusable.append(name)
-            continue
-        for number, (capture, line) in enumerate(found, 1):
-            named = name if len(found) == 1 else f"{name}, capture {number} of {len(found)}"
-            reports.names.append(named)
-            reports.facts.append(facts_of(named, capture, line))
-            capture.path = named
-            capture.pack()
-            reports.captures.append(capture)
-    return reports
+def _reports_in(file: str, terminal: Terminal) -> list[tuple[Capture, int]]:
+    """Read the reports of a file, each with its first line; their texts are compressed."""
+    found = read_reports(_bytes_of(file, terminal))
+    for number, (capture, _) in enumerate(found, 1):
+        capture.path = _name(file) if len(found) == 1 else f"{_name(file)}, capture {number} of {len(found)}"
+        capture.pack()
+    return found
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == STANDARD_INPUT else file
 
 
 def _bytes_of(file: str, terminal: Terminal) -> bytes:
@@ -102,8 +100,8 @@ def _bytes_of(file: str, terminal: Terminal) -> bytes:
     if "://" not in file:
         with Path(file).open("rb") as local:
             return local.read(most)
-    from airflow_provider_mediaops.storage.files import naming_path, path_of
-    from airflow_provider_mediaops.storage.path_checks import check_store
+    from airflow_provider_mediaops.storage.errors import naming_path
+    from airflow_provider_mediaops.storage.paths import check_store, path_of
 
     path = path_of(file)
     check_store(path, "FILE")
@@ -112,33 +110,19 @@ def _bytes_of(file: str, terminal: Terminal) -> bytes:
         return data
 
 
-def _write(reports: _Reports, targets: list[tuple[str, str]], terminal: Terminal, *, kinds_first: bool) -> str | None:
-    """Write the files that were asked for; return the one for the standard output, if there is one."""
-    text = None
-    for format, path in targets:
-        content = _content_as(format, reports, kinds_first=kinds_first)
-        if path == STANDARD_OUTPUT:
-            text = content
-        else:
-            from airflow_provider_mediaops.storage.files import path_of, write_whole
-
-            write_whole(path_of(absolute_path(path)), content.encode())
-            terminal.say(f"Wrote {path}.")
-    return text
-
-
-def _content_as(format: str, reports: _Reports, *, kinds_first: bool) -> str:
+def _content_as(format: str, captures: Sequence[Capture], *, kinds_first: bool) -> str:
     if format == "html":
         from airflow_provider_mediaops.cluster.page.document import page
 
-        number = len(reports.names)
-        title = f"Hot threads of {reports.names[0]}" if number == 1 else f"{number} hot-threads reports"
-        return page(reports.captures, title=title)
+        is_one = len(captures) == 1
+        return page(
+            captures, title=f"Hot threads of {captures[0].path}" if is_one else f"{len(captures)} hot-threads reports"
+        )
     if format == "folded":
         from airflow_provider_mediaops.cluster.folded import folded, measures
 
-        kinds = measures(reports_of(reports.captures))
-        return folded(reports_of(reports.captures), kinds, kinds_first=kinds_first)
+        kinds = measures(reports_of(captures))
+        return folded(reports_of(captures), kinds, kinds_first=kinds_first)
     # As a capture writes it; several in a list.
-    written = [Capture(capture.text).content("json").decode() for capture in reports.captures]
+    written = [Capture(capture.text).content("json").decode() for capture in captures]
     return written[0] if len(written) == 1 else f"[{','.join(written)}]"

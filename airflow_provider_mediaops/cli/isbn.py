@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.arguments import optional, read_whole_number
+from airflow_provider_mediaops.books.api import PLANS
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
-from airflow_provider_mediaops.books.plans import PLANS
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
 from airflow_provider_mediaops.enrichment.arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
@@ -41,31 +42,37 @@ _COLUMN_ARGUMENT = re.compile(r"(?<!\S)isbn_column(?=\s|\.?$)")
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Check a list. An invalid row is a problem, and so is a list without rows; an empty cell is none."""
-    if options.limit < 0:
-        raise InvalidArgumentError(f"--limit is 0 or more; not {options.limit}.")
-    if options.quota is not None and options.quota < 1:
-        raise InvalidArgumentError(f"--quota is 1 or more; not {options.quota}.")
-    delimiter, encoding = read_delimiter("delimiter", options.delimiter), read_encoding("encoding", options.encoding)
+    limit = read_whole_number("--limit", options.limit, minimum=0)
+    quota = optional(read_whole_number, "--quota", options.quota, minimum=1)
+    delimiter, encoding = (
+        read_delimiter("--delimiter", options.delimiter),
+        read_encoding("--encoding", options.encoding),
+    )
     with _sources(options, terminal) as sources:
         try:
             files = find_files(sources, ReadOptions(options.column, delimiter, encoding))
-            check = check_list(_rows(files, options, terminal), options.limit)
+            check = check_list(_rows(files, options, terminal), limit)
         except InvalidSourceError as error:
             # What is wrong is in the file, not in how the command is used.
             raise StorageError(_named(str(error), sources, options.files)) from error
-        warnings = [_named(warning, sources, options.files) for warning in filter(None, [encoding_warning(files)])]
-    plans = [options.plan] if options.plan else list(PLANS)
+    warning = encoding_warning(files)
+    warnings = [_named(warning, sources, options.files)] if warning else []
+    names = [_named(file.path, sources, options.files) for file in files]
     costs = [
-        lookup_cost(check.books, plan, bulk=bulk, daily_quota=options.quota) for plan in plans for bulk in (False, True)
+        lookup_cost(check.books, plan, bulk=bulk, daily_quota=quota)
+        for plan in ([options.plan] if options.plan else PLANS)
+        for bulk in (False, True)
     ]
     figures = check.figures
-    names = [_named(file.path, sources, options.files) for file in files]
     document = {
         "files": [
-            {"file": name, **{key: getattr(file, key) for key in _FACTS}}
+            {"file": name, **{fact: getattr(file, fact) for fact in _FACTS}}
             for name, file in zip(names, files, strict=True)
         ],
-        **{key: getattr(figures, key) for key in ("rows", "isbns", "missing", "invalid")},
+        "rows": figures.rows,
+        "isbns": figures.isbns,
+        "missing": figures.missing,
+        "invalid": figures.invalid,
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
         "first_invalid": [each._asdict() for each in check.first_invalid],
@@ -74,7 +81,11 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
-    parts = [*_file_parts(names, files), *(Line(warning, "bad") for warning in warnings), *_parts(check, costs)]
+    parts: list[Part] = [Line(f"{name}: {file.described}") for name, file in zip(names, files, strict=True)]
+    if more := parts[_LISTED_FILES:]:
+        parts[_LISTED_FILES:] = [Line(counted(len(more), "more file"))]
+    parts += [Line(warning, "bad") for warning in warnings]
+    parts += [*_findings(check), _cost_table(costs)] if figures.rows else [Line("The list holds no rows.", "bad")]
     return Result(document, parts, problem=bool(figures.invalid) or not figures.rows)
 
 
@@ -109,44 +120,37 @@ def _rows(files: Sequence[SourceFile], options: argparse.Namespace, terminal: Te
         yield row
 
 
-def _file_parts(names: list[str], files: Sequence[SourceFile]) -> list[Part]:
-    parts: list[Part] = [Line(f"{name}: {file.described}") for name, file in zip(names, files, strict=True)]
-    more = len(parts) - _LISTED_FILES
-    return [*parts[:_LISTED_FILES], Line(counted(more, "more file"))] if more > 0 else parts
-
-
-def _parts(check: ListCheck, costs: list[LookupCost]) -> list[Part]:
+def _findings(check: ListCheck) -> Iterator[Part]:
     figures = check.figures
-    if not figures.rows:
-        return [Line("The list holds no rows.", "bad")]
     repeats = figures.isbns - check.books
     counts = f"{figures.line()}, {repeats:,} repeated; books to look up: {check.books:,}"
-    parts: list[Part] = [Line(counts, "bad" if figures.invalid else "good")]
+    yield Line(counts, "bad" if figures.invalid else "good")
     if figures.reasons:
-        reasons = [[each.rows, each.reason, each.example] for each in figures.reasons]
-        parts += [Line(""), TextTable(("Rows", "What is wrong", "Example"), reasons, "Commonest reasons")]
+        reasons = [(each.rows, each.reason, each.example) for each in figures.reasons]
+        yield TextTable(("Rows", "What is wrong", "Example"), reasons, "Commonest reasons")
     if check.first_invalid:
-        rows = [[each.line, shortened(each.text), each.reason] for each in check.first_invalid]
-        invalid = TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
-        parts += [Line(""), invalid, *_more(figures.invalid - len(rows))]
+        rows = [(each.line, shortened(each.text), each.reason) for each in check.first_invalid]
+        yield TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
+        yield from _more(figures.invalid - len(rows))
     if figures.noted:
         note = "of several books in a cell, the first is read (--several rows reads all), or lost zeros are put back"
-        parts.append(Line(f"{counted(figures.noted, 'row')} with a note: {note}"))
+        yield Line(f"{counted(figures.noted, 'row')} with a note: {note}")
     if check.first_repeated:
-        table = TextTable(("ISBN", "Times"), check.first_repeated, "More than once")
-        parts += [Line(""), table, *_more(check.repeated - len(check.first_repeated))]
-    return [*parts, Line(""), _cost_table(costs)]
+        yield TextTable(("ISBN", "Times"), check.first_repeated, "More than once")
+        yield from _more(check.repeated - len(check.first_repeated))
 
 
-def _more(number: int) -> list[Part]:
-    return [Line(f"{number:,} more; --limit lists them, too")] if number else []
+def _more(number: int) -> Iterator[Line]:
+    if number:
+        yield Line(f"{number:,} more; --limit lists them, too")
 
 
 def _cost_table(costs: list[LookupCost]) -> TextTable:
-    knows_days = costs[0].days is not None
-    columns = ("Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least")
-    rows: list[list[Any]] = []
+    columns = ["Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least"]
+    rows: list[list[object]] = []
     for cost in costs:
-        row = [cost.plan, cost.requests_per_second, cost.bulk, cost.requests, cost.quota]
-        rows.append([*row, timedelta(seconds=math.ceil(cost.seconds)), *([cost.days] if knows_days else [])])
-    return TextTable((*columns, "Days of quota") if knows_days else columns, rows, "Cost")
+        time = timedelta(seconds=math.ceil(cost.seconds))
+        rows.append([cost.plan, cost.requests_per_second, cost.bulk, cost.requests, cost.quota, time])
+        if cost.days is not None:
+            rows[-1].append(cost.days)
+    return TextTable(columns if costs[0].days is None else [*columns, "Days of quota"], rows, "Cost")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.connections import hook_of, listed_connections, service_of
+from airflow_provider_mediaops.cli.connections import client_of, hook_of, listed_connections
 from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
 from airflow_provider_mediaops.http.rate_limit.schedule import GUARD, from_text, reading_at
@@ -28,83 +27,65 @@ _STATES = {
 }
 
 
-class _Keys:
-    """The keys of connections: each with one of its limiters, and what is said of it."""
-
-    def __init__(self, conn_ids: Iterable[str], terminal: Terminal) -> None:
-        self.keys: dict[tuple[str, str], tuple[RateLimiter, dict[str, Any]]] = {}
-        self.without_rate: list[str] = []
-        self.problems: list[str] = []
-        for conn_id in dict.fromkeys(conn_ids):
-            try:
-                self._add(conn_id, terminal)
-            except MediaOpsError as error:
-                self.problems.append(error.message)
-
-    def _add(self, conn_id: str, terminal: Terminal) -> None:
-        hook = hook_of(conn_id, terminal)
-        limiter = service_of(hook, terminal).client.limiter
-        if limiter is None:
-            self.without_rate.append(conn_id)
-            return
-        described: dict[str, Any] = {"service": hook.hook_name, "connections": []}
-        _, document = self.keys.setdefault((limiter.backend.where, limiter.name), (limiter, described))
-        document["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
-
-    def forget(self) -> bool:
-        """Forget what is kept of the keys; return whether there was one to forget."""
-        self.problems += [f"Connection {conn_id!r} has no rate: nothing to reset." for conn_id in self.without_rate]
-        shared = [limiter for limiter, _ in self.keys.values() if limiter.backend.where != _PER_PROCESS]
-        if len(shared) < len(self.keys):
-            self.problems.append(
-                "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
-            )
-        for limiter in shared:
-            limiter.backend.forget(limiter.name)
-        return bool(shared)
-
-    def documents(self) -> list[dict[str, Any]]:
-        """Return what is said of each key, and what its store keeps of it."""
-        documents = [key_document(limiter) | document for limiter, document in self.keys.values()]
-        self.problems += [document["problem"] for document in documents if "problem" in document]
-        return documents
-
-
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Show the keys of connections, or of all; forget what is kept of them, if that is asked for."""
     if options.reset and not options.conn_ids:
         raise InvalidArgumentError("--reset needs the connections whose rate is to begin anew: rate CONN_ID --reset.")
     conn_ids, note = (options.conn_ids, None) if options.conn_ids else listed_connections()
-    found = _Keys(conn_ids, terminal)
-    forgotten = options.reset and found.forget()
+    # By store and name of the key: one of its limiters, and what is said of it.
+    keys: dict[tuple[str, str], tuple[RateLimiter, dict[str, Any]]] = {}
+    without_rate: list[str] = []
+    problems: list[str] = []
+    for conn_id in dict.fromkeys(conn_ids):
+        try:
+            hook = hook_of(conn_id, terminal)
+            limiter = client_of(hook, terminal).limiter
+        except MediaOpsError as error:
+            problems.append(error.message)
+            continue
+        if limiter is None:
+            without_rate.append(conn_id)
+            continue
+        described: dict[str, Any] = {"service": hook.hook_name, "connections": []}
+        _, described = keys.setdefault((limiter.backend.where, limiter.name), (limiter, described))
+        described["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
+    shared = [limiter for limiter, _ in keys.values() if limiter.backend.where != _PER_PROCESS]
+    if options.reset:
+        problems += [f"Connection {conn_id!r} has no rate: nothing to reset." for conn_id in without_rate]
+        if len(shared) < len(keys):
+            problems.append(
+                "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
+            )
+        for limiter in shared:
+            limiter.backend.forget(limiter.name)
+    documents = [key_document(limiter) | described for limiter, described in keys.values()]
+    problems += [document["problem"] for document in documents if "problem" in document]
     document = {
-        "keys": found.documents(),
-        "without_rate": found.without_rate,
-        "reset": forgotten,
-        "problems": list(dict.fromkeys(found.problems)),
+        "keys": documents,
+        "without_rate": without_rate,
+        "reset": options.reset and bool(shared),
+        "problems": list(dict.fromkeys(problems)),
         "note": note,
     }
-    return Result(document, _parts(document), problem=bool(found.problems))
+    return Result(document, _parts(document), problem=bool(problems))
 
 
-def _parts(document: Mapping[str, Any]) -> list[Part]:
+def _parts(document: dict[str, Any]) -> list[Part]:
     parts: list[Part] = []
-    stores = dict.fromkeys(key["store"] for key in document["keys"])
-    for store in stores:
+    for store in dict.fromkeys(key["store"] for key in document["keys"]):
         rows = [_row(key) for key in document["keys"] if key["store"] == store]
         parts.append(TextTable(("key", "connections", "rate", "now", "last request"), rows, store))
-    if not stores:
-        parts.append(Line("No connection has a rate."))
     if document["reset"]:
         parts.append(Line("Reset: each of these keys begins anew with its next request.", "good"))
     if document["without_rate"]:
         parts.append(Line(f"Without a rate: {', '.join(document['without_rate'])}."))
     if document["note"]:
         parts.append(Line(f"Only connections of the environment are shown: {document['note']}.", "warning"))
-    return [*parts, *(Line(problem, "bad") for problem in document["problems"])]
+    parts += [Line(problem, "bad") for problem in document["problems"]]
+    return parts or [Line("No connection has a rate.")]
 
 
-def _row(key: Mapping[str, Any]) -> list[object]:
+def _row(key: dict[str, Any]) -> list[object]:
     rates = dict.fromkeys(f"{connection['requests_per_second']:g}/s" for connection in key["connections"])
     idle = key.get("idle_seconds")
     return [
@@ -125,19 +106,15 @@ def key_document(limiter: RateLimiter) -> dict[str, Any]:
     request longest counts.
     """
     key = {"fingerprint": limiter.name[:_FINGERPRINT_LENGTH], "store": limiter.backend.where}
-    return key | _state(limiter)
-
-
-def _state(limiter: RateLimiter) -> dict[str, Any]:
     if limiter.backend.where == _PER_PROCESS:
-        return {"state": "unseen"}
+        return {**key, "state": "unseen"}
     try:
         text, now = limiter.backend.read(limiter.name)
     except RateStoreError as error:
-        return {"state": "unreadable", "problem": error.message}
+        return {**key, "state": "unreadable", "problem": error.message}
     schedule = from_text(text, now) if text else None
     if not schedule:
-        return {"state": "unused"}
+        return {**key, "state": "unused"}
     # The first free slot is a gap after the last one that is reserved.
     last_slot = schedule.next_free - GUARD / limiter.per_second
     seconds = {
@@ -146,6 +123,7 @@ def _state(limiter: RateLimiter) -> dict[str, Any]:
         "reserved": max(0.0, last_slot - reading_at(schedule, now)) / schedule.speed,
     }
     return {
+        **key,
         "state": next((state for state, left in seconds.items() if left), "free"),
         **{f"{state}_seconds": round(left, 3) for state, left in seconds.items()},
         "rate_factor": schedule.speed,
@@ -153,7 +131,7 @@ def _state(limiter: RateLimiter) -> dict[str, Any]:
     }
 
 
-def state_in_words(document: Mapping[str, Any]) -> str:
+def state_in_words(document: dict[str, Any]) -> str:
     """Return the state of a key for people."""
     state = document["state"]
     if state in _STATES:

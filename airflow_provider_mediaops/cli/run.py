@@ -14,11 +14,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops import __version__
-from airflow_provider_mediaops.cli.commands import COMMANDS, EPILOG, GROUP_HELP, arguments_of
+from airflow_provider_mediaops.cli.commands import COMMANDS, EPILOG, GROUP_HELP
 from airflow_provider_mediaops.cli.terminal import Terminal
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 
@@ -56,8 +56,8 @@ def parser() -> argparse.ArgumentParser:
         of_command = commands.add_parser(
             command.name, help=command.help, description=command.description, epilog=EPILOG
         )
-        for argument in arguments_of(command):
-            of_command.add_argument(*argument.names, help=argument.help, **argument.settings)
+        for argument in command.arguments:
+            of_command.add_argument(*argument.names, **argument.settings)
     return program
 
 
@@ -66,28 +66,19 @@ def run(command: Command, options: argparse.Namespace, terminal: Terminal | None
     terminal = terminal or Terminal()
     terminal.hide(_passwords_in(options))
     try:
-        try:
-            with _logs_apart():
-                result = _function_of(command)(options, terminal)
-            if command.has_output:
-                terminal.show(result, options.output)
-        except InvalidArgumentError as error:
-            terminal.say(f"{command.name}: {error}", "bad")
-            return WRONG_USE
-        except (MediaOpsError, ValueError) as error:
-            terminal.say(f"{command.name}: {error}", "bad")
-            return PROBLEM
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            terminal.say(f"{command.name}: {_in_words(error)}", "bad")
-            return PROBLEM
-        except KeyboardInterrupt:
-            terminal.say(f"{command.name}: stopped.", "warning")
-            return INTERRUPTED
+        module = importlib.import_module(f"airflow_provider_mediaops.cli.{command.name.replace('-', '_')}")
+        with _logs_apart():
+            result: Result = module.run(options, terminal)
+        terminal.show(result, options.output)
     except BrokenPipeError:
         _drop_output()
         return READER_GONE
+    except KeyboardInterrupt:
+        terminal.say(f"{command.name}: stopped.", "warning")
+        return INTERRUPTED
+    except (MediaOpsError, ValueError, OSError) as error:
+        terminal.say(f"{command.name}: {_in_words(error)}", "bad")
+        return WRONG_USE if isinstance(error, InvalidArgumentError) else PROBLEM
     return PROBLEM if result.problem else FINE
 
 
@@ -98,15 +89,9 @@ def _passwords_in(options: argparse.Namespace) -> Iterator[str]:
             yield from _PASSWORD.findall(str(text))
 
 
-def _function_of(command: Command) -> Callable[[argparse.Namespace, Terminal], Result]:
-    module = importlib.import_module(f"airflow_provider_mediaops.cli.{command.name.replace('-', '_')}")
-    function: Callable[[argparse.Namespace, Terminal], Result] = module.run
-    return function
-
-
-def _in_words(error: OSError) -> str:
+def _in_words(error: Exception) -> str:
     # The text of one from the system is "[Errno 2] No such file or directory: 'name'".
-    if error.strerror is None:
+    if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
 from airflow_provider_mediaops.http.redaction import redacted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.table import Table
 
 # Characters that would steer the terminal or hide text, such as escape and marks of direction; tab and newline stay.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -28,6 +28,12 @@ Style: TypeAlias = Literal["good", "bad", "warning", "title", "plain"]
 _COLOURS: dict[Style, str] = {"good": "green", "bad": "bold red", "warning": "yellow", "title": "bold", "plain": ""}
 
 
+class Figure(str):
+    """A number with its unit, such as ``80.0 %``."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of text, or several; what it means decides about its colour."""
@@ -38,7 +44,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table; without columns, of names and their values. Numbers stand on the right, and None is a dash."""
+    """
+    A table; without columns, of names and their values.
+
+    Numbers and figures stand on the right, and None is a dash. An empty line separates a table with a title from what
+    is before it.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -68,7 +79,7 @@ class Terminal:
     def __init__(
         self, output: TextIO | None = None, messages: TextIO | None = None, stdin: TextIO | None = None
     ) -> None:
-        self.output = output or sys.stdout
+        self._output = output or sys.stdout
         self._messages = messages or sys.stderr
         self._stdin = stdin or sys.stdin
         self._secrets: set[str] = set()
@@ -85,19 +96,18 @@ class Terminal:
         """Return the standard input. A person at a terminal is shown how to end it."""
         if self._stdin.isatty():
             self.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
-        stream: BinaryIO | None = getattr(self._stdin, "buffer", None)
-        return stream or io.BytesIO(self._stdin.read().encode("utf-8", "surrogateescape"))
+        return self._stdin.buffer
 
     def show(self, result: Result, form: str) -> None:
         """Write the result to the standard output, in a form of the option ``--output``."""
         if result.text:
-            self.output.write(self._redacted(result.text))
+            self._output.write(self._redacted(result.text))
         elif form == "json":
             document = json.dumps(self._without_secrets(result.document), indent=2, ensure_ascii=False)
-            self.output.write(f"{document}\n")
+            self._output.write(f"{document}\n")
         else:
-            self._write(self.output, result.parts)
-        self.output.flush()
+            self._write(self._output, result.parts)
+        self._output.flush()
 
     def _write(self, stream: TextIO, parts: Iterable[Part]) -> None:
         from rich.console import Console
@@ -113,30 +123,30 @@ class Terminal:
             emoji=False,
         )
         for part in parts:
-            for renderable in self._renderables(part):
-                console.print(renderable, soft_wrap=isinstance(part, Line))
+            if isinstance(part, Line):
+                console.print(self._shown(part.text), style=_COLOURS[part.style], soft_wrap=True)
+                continue
+            if part.title:
+                before = "\n" if written.tell() else ""
+                console.print(before + self._shown(part.title), style=_COLOURS["title"], soft_wrap=True)
+            console.print(self._table(part))
         stream.writelines(f"{line.rstrip()}\n" for line in written.getvalue().splitlines())
 
-    def _renderables(self, part: Part) -> Iterator[RenderableType]:
+    def _table(self, part: TextTable) -> Table:
         from rich.table import Table
-        from rich.text import Text
 
-        if isinstance(part, Line):
-            yield Text(self._shown(part.text), _COLOURS[part.style])
-            return
-        if part.title:
-            yield Text(self._shown(part.title), _COLOURS["title"])
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        table.show_header = bool(part.columns)
         if not part.columns:
+            table.show_header = False
             table.add_column(style="dim")
             table.add_column(overflow="fold")
         for at, column in enumerate(part.columns):
-            is_number = _are_numbers([row[at] for row in part.rows])
-            table.add_column(Text(column), justify="right" if is_number else "left", overflow="fold")
+            known = [row[at] for row in part.rows if row[at] is not None]
+            are_numbers = bool(known) and all(map(_is_number, known))
+            table.add_column(column, justify="right" if are_numbers else "left", overflow="fold")
         for row in part.rows:
-            table.add_row(*(Text(self._shown(_cell(value))) for value in row))
-        yield table
+            table.add_row(*(self._shown(_cell(value)) for value in row))
+        return table
 
     def _shown(self, text: str) -> str:
         return _STEERING.sub("\ufffd", self._redacted(text))
@@ -160,9 +170,8 @@ def absolute_path(file: str) -> str:
     return file if "://" in file else str(Path(file).expanduser().absolute())
 
 
-def _are_numbers(values: Sequence[object]) -> bool:
-    known = [value for value in values if value is not None and value != "-"]
-    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Figure) and not isinstance(value, bool)
 
 
 def _cell(value: object) -> str:

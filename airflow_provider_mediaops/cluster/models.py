@@ -202,7 +202,7 @@ class CpuFigures:
 
         None for other counters: the node was restarted, its limit was changed, or the servers have not measured again.
         """
-        if before is None or before.cores != self.cores or not self.cores:
+        if before is None or before.cores != self.cores:
             return None
         passed_ms, used_ms = self.at_ms - before.at_ms, self.used_ms - before.used_ms
         if passed_ms <= 0 or used_ms < 0:

@@ -10,18 +10,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.books.batch.options import BatchOptions, RequestBudget
 from airflow_provider_mediaops.books.batch.rows import rows_of_source, rows_of_values
 from airflow_provider_mediaops.books.lookup import read_key_usage
+from airflow_provider_mediaops.books.models import Status
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view, resume_point, row_of
-from airflow_provider_mediaops.enrichment.progress import Progress
-from airflow_provider_mediaops.enrichment.reuse import EarlierDataset, EarlierIndex, ReuseRule
+from airflow_provider_mediaops.enrichment.reuse import EarlierIndex, earlier_dataset
 from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError, PermanentError
-from airflow_provider_mediaops.progress import ProgressLog, counted
+from airflow_provider_mediaops.progress import ProgressLog, counted, duration, rate_in_words
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import DatasetWork
 from airflow_provider_mediaops.storage.source_file import ReadOptions
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType, Keep
     from airflow_provider_mediaops.storage.source_file import SourceFile
 
+STATUSES: tuple[Status, ...] = get_args(Status)
+_OF_REUSE = ("reused", "stale", "refresh_failed")
 # The quota is asked for if at least so many rows are left. A mapped task of few rows would spend half of it on that.
 _MIN_ROWS_FOR_USAGE = 100
 # Most rows of a list need no request if an earlier dataset has them. The fewer are read at a time, the more often the
@@ -83,9 +85,9 @@ class Enrichment(DatasetWork):
         view = enriched_view(self.columns, numbered=self.several == "rows")
         return Dataset(self.destination, view=view, format=self.format, csv_formulas=self.csv_formulas)
 
-    def earlier(self) -> list[EarlierDataset]:
-        """Look at the datasets that are reused."""
-        return [EarlierDataset.at(path, self.destination, self.format) for path in self.reuse]
+    def earlier(self) -> list[SourceFile]:
+        """Find the datasets that are reused."""
+        return [earlier_dataset(path, self.destination, self.format) for path in self.reuse]
 
     @property
     def named(self) -> str:
@@ -124,29 +126,25 @@ class EnrichmentAttempt:
         now: Callable[[], float] = time.time,
     ) -> None:
         _check_version(enrichment)
-        self._enrichment = enrichment
-        self._staging = staging
-        self._log = log
-        self._warn = warn
-        self._isbns = isbns
+        self._enrichment, self._staging, self._isbns = enrichment, staging, isbns
+        self._log, self._warn = log, warn
         #: Whether one request asks for many books.
         self.bulk = enrichment.bulk
         self._resumed = staging.resumed
-        is_done = staging.rows >= enrichment.total
-        datasets = [] if is_done else enrichment.earlier()
         state = staging.state or {}
         #: The state from which the batch goes on.
         self.resume = resume_point(staging.records(), state)
         if staging.resumed:
-            log(f"Resuming after {staging.rows:,} of {enrichment.total:,} ISBNs.")
+            log(f"Resuming after {staging.rows:,} of {counted(enrichment.total, 'row')}.")
         limit, self._spent = enrichment.max_requests, state.get("spent", 0)
         self._budget = RequestBudget(inf if limit is None else limit, self._spent)
-        self._rule = ReuseRule(now(), enrichment.reuse_for, enrichment.reuse_not_found_for)
-        self._earlier = EarlierIndex.of(datasets, self._rule, log, warn) if datasets else None
-        if self._earlier and limit is not None:
-            self._plan(self._earlier)
-        self._progress_log = ProgressLog(log, clock, warn)
-        self._progress = Progress(enrichment.total, state.get("figures", {}), self._progress_log)
+        self._earlier: EarlierIndex | None = None
+        if enrichment.reuse and staging.rows < enrichment.total:
+            self._earlier = EarlierIndex(now(), enrichment.reuse_for, enrichment.reuse_not_found_for)
+            self._read_earlier(self._earlier)
+        self._progress = ProgressLog(log, clock, warn)
+        # The number of rows by status, and of those that were ``reused``, ``stale`` and ``refresh_failed``.
+        self._figures = dict.fromkeys((*STATUSES, *_OF_REUSE), 0) | state.get("figures", {})
         self._rate = "its rate"
         self._requests_before: int = state.get("requests", 0)
         # The rows of the next commit.
@@ -155,17 +153,18 @@ class EnrichmentAttempt:
         self._last: BatchUpdate | None = None
         # What earlier attempts were told out of order stays saved until the turn of its row comes.
         self._ahead: dict[str, Mapping[str, Any]] = {row["isbn13"]: row for row in state.get("ahead", ())}
-        self._has_kept_row = False
         # The rows that are read and not done.
         self._read: deque[IsbnRow] = deque()
 
-    def _plan(self, earlier: EarlierIndex) -> None:
-        isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
-        new, stale = earlier.plan(isbns, self._budget.left)
-        self._log(
-            f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "
-            f"max_requests leaves {counted(int(self._budget.left), 'request')} for them."
-        )
+    def _read_earlier(self, earlier: EarlierIndex) -> None:
+        earlier.read(self._enrichment.earlier(), self._log, self._warn)
+        if self._enrichment.max_requests is not None:
+            isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
+            new, stale = earlier.plan(isbns, self._budget.left)
+            self._log(
+                f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "
+                f"max_requests leaves {counted(int(self._budget.left), 'request')} for them."
+            )
 
     def start(self, client: Client, plan: str) -> CallFlow[None]:
         """
@@ -178,18 +177,18 @@ class EnrichmentAttempt:
         usage = (yield from _usage_of(client)) if is_worth_it else None
         self._rate = f"plan {plan}"
         if client.limiter:
-            self._rate += f", {client.limiter.per_second:g} requests a second"
+            self._rate += f", {rate_in_words(client.limiter.per_second)}"
         quota = f"; {usage.left:,} of {usage.total:,} requests of today are left" if usage else ""
         source, destination = self._enrichment.named or "a list", self._enrichment.destination
-        self._log(f"Enriching {counted(left, 'ISBN')} of {source} into {destination}: {self._rate}{quota}.")
+        self._log(f"Enriching {counted(left, 'row')} of {source} into {destination}: {self._rate}{quota}.")
 
     def options(self) -> BatchOptions:
         """Return how the list is looked up."""
         # Those that failed in earlier attempts are in the dataset.
-        figures = self._progress.figures
         allowed = allowed_rows(self._enrichment.max_failures, self._enrichment.total)
-        left = allowed - figures["failed"] - figures["refresh_failed"]
-        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=self._earlier, budget=self._budget)
+        left = allowed - self._figures["failed"] - self._figures["refresh_failed"]
+        find = self._earlier.find if self._earlier else None
+        return BatchOptions(ahead=_ROWS_AHEAD, max_failures=left, earlier=find, budget=self._budget)
 
     def rows(self) -> Iterator[IsbnRow]:
         """Return the rows that are left."""
@@ -214,22 +213,34 @@ class EnrichmentAttempt:
         self._last = update
         self._changed = self._changed or update.changed
         self._commit_news()
-        self._progress_log.log_if_due(self._progress.line, update.trouble)
+        self._progress.log_if_due(self._line, update.trouble)
 
     def _count(self, lookup: Lookup) -> None:
         self._ahead.pop(str(lookup.isbn13), None)
-        if not lookup.reused:
-            self._progress.count(lookup.status)
-            return
-        failed = lookup.cause is not None
-        figures = {"reused": True, "stale": self._rule.is_stale(lookup), "refresh_failed": failed}
-        self._progress.count(lookup.status, *(name for name, applies in figures.items() if applies))
-        if failed and not self._has_kept_row:
-            self._has_kept_row = True
+        self._progress.count()
+        failed = lookup.reused and lookup.cause is not None
+        if failed and not self._figures["refresh_failed"]:
             self._warn(
                 "Rows that are too old stay as they are in an earlier dataset if the new look-up fails. They count as "
                 f"stale, and against max_failures. The first error, about {lookup.isbn13}: {lookup.cause}"
             )
+        self._figures[lookup.status] += 1
+        self._figures["reused"] += lookup.reused
+        self._figures["stale"] += self._earlier is not None and self._earlier.is_stale(lookup)
+        self._figures["refresh_failed"] += failed
+
+    def _line(self) -> str:
+        """Return a line with the rows by status, the rows a second, and the time that is left."""
+        figures, rate = self._figures, self._progress.per_second
+        rows, total = sum(figures[status] for status in STATUSES), self._enrichment.total
+        shown = [name for name in STATUSES if figures[name] or name not in ("missing", "not_asked")]
+        parts = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in shown)
+        if figures["reused"]:
+            failed = figures["refresh_failed"]
+            why = f", {failed:,} because the service gave no new answer" if failed else ""
+            parts += f" ({figures['reused']:,} reused, {figures['stale']:,} of them too old{why})"
+        left = f", {duration((total - rows) / rate)} left" if rows < total and rate else ""
+        return f"{rows:,} of {counted(total, 'row')}: {parts}; {rate:.1f} a second{left}."
 
     def _warn_of_limit(self) -> None:
         self._warn(
@@ -244,22 +255,22 @@ class EnrichmentAttempt:
         with suppress(OSError, DestinationInUseError, PermanentError):
             self._commit_news()
         self._close()
-        self._log(f"Saved {self._staging.rows:,} of {self._enrichment.total:,} ISBNs for the next attempt.")
+        self._log(f"Saved {self._staging.rows:,} of {counted(self._enrichment.total, 'row')} for the next attempt.")
 
     def finish(self) -> None:
         """Commit the rest, and set the return value of the task."""
         self._commit_news()
         self._close()
         self._staging.summary = {
-            **self._progress.figures,
+            **self._figures,
             "requests": self._requests,
-            "rows_per_second": round(self._progress_log.per_second, 1),
+            "rows_per_second": round(self._progress.per_second, 1),
             "resumed": self._resumed,
         }
 
     def end_line(self) -> str:
         """Return the last line of the log, once the dataset is published."""
-        return f"{self._progress.line()} Written to {self._enrichment.destination}."
+        return f"{self._line()} Written to {self._enrichment.destination}."
 
     @property
     def _requests(self) -> int:
@@ -286,7 +297,7 @@ class EnrichmentAttempt:
         # Rows that were not asked for are done again.
         told = [lookup for lookup in (last.out_of_order if last else ()) if lookup.status in ("found", "not_found")]
         return {
-            "figures": dict(self._progress.figures),
+            "figures": dict(self._figures),
             "requests": self._requests,
             "spent": spent,
             "ahead": [*self._ahead.values(), *map(row_of, told)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
+from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.formats import FlatView, json_line, json_lines

@@ -12,15 +12,14 @@ from airflow_provider_mediaops.connection_fields import BOOKS
 from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, ServiceHook
 from airflow_provider_mediaops.hooks.connection import base_urls, rate_limiter, retry_policy, transport_settings
 from airflow_provider_mediaops.hooks.threads import in_loop_thread, in_thread
-from airflow_provider_mediaops.http.auth import FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, RequestThreads
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.books.api import KeyUsage
-    from airflow_provider_mediaops.books.batch.options import BatchOptions
+    from airflow_provider_mediaops.books.batch.options import BatchOptions, ResumePoint
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-    from airflow_provider_mediaops.books.batch.seen import ResumePoint
     from airflow_provider_mediaops.books.lookup import Finder
     from airflow_provider_mediaops.books.models import Book, Lookup
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
@@ -144,8 +143,8 @@ class BookDatabaseHook(ServiceHook):
     ) -> AsyncGenerator[BatchUpdate, None]:
         """Look up a list on the event loop, as :meth:`lookup_batch` does in a worker; ``threads`` send the requests."""
         client = (await self.aservice()).client
+        from airflow_provider_mediaops.books.api import PLANS
         from airflow_provider_mediaops.books.batch.runner import lookup_batch
-        from airflow_provider_mediaops.books.plans import PLANS
 
         batch = lookup_batch(
             client,
@@ -162,9 +161,8 @@ class BookDatabaseHook(ServiceHook):
                 yield update
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.books.api import BOOK_RULES
+        from airflow_provider_mediaops.books.api import BOOK_RULES, PLANS
         from airflow_provider_mediaops.books.lookup import Finder
-        from airflow_provider_mediaops.books.plans import PLANS
         from airflow_provider_mediaops.http.client import Client
 
         key = fields.credential("the REST key")
@@ -174,7 +172,7 @@ class BookDatabaseHook(ServiceHook):
         client = Client(
             base_urls(fields),
             BOOK_RULES,
-            auth=FixedAuth.raw(key),
+            auth=Auth(key, (key,)),
             retry=retry_policy(fields),
             limiter=limiter,
         )

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.hooks.cluster_auth import (
     with_cloud_address,
 )
 from airflow_provider_mediaops.hooks.connection import base_urls, retry_policy, transport_settings
-from airflow_provider_mediaops.http.auth import Auth, FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 
 if TYPE_CHECKING:
@@ -225,13 +225,14 @@ def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
         )
     kind = fields.value("auth", "basic" if fields.login else "none")
     if kind == "none":
-        return FixedAuth()
+        return Auth()
     if kind == "aws":
-        return AwsAuth(fields, mask)
+        return AwsAuth(fields=fields, on_secret=mask)
     if kind == "api_key":
-        return FixedAuth.api_key(api_key(fields))
+        key = api_key(fields)
+        return Auth(f"ApiKey {key}", (key,))
     if kind == "bearer":
-        return FixedAuth.bearer(bearer_token(fields))
+        return Auth.bearer(bearer_token(fields))
     password = fields.required("password", f"the password, with auth=basic; {_NO_USERS}")
     login = fields.required("login", f"the user name, with auth=basic; {_NO_USERS}")
-    return FixedAuth.basic(login, password)
+    return Auth.basic(login, password)

@@ -149,7 +149,7 @@ def _region_in(url: str) -> str:
     return (found[1] or found[2]) if found else ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class AwsAuth(Auth):
     """
     Signatures (Signature Version 4) with the credentials of an AWS connection, made anew for each try of a request.
@@ -167,11 +167,6 @@ class AwsAuth(Auth):
     _frozen: Any = field(default=None, init=False, repr=False)
     _region_of_session: str = field(default="", init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The secret access key and the session token."""
-        return tuple(filter(None, (self._frozen.secret_key, self._frozen.token))) if self._frozen else ()
 
     def prepare(self, send: Ask) -> CallFlow[None]:
         """Take the credentials that hold now: botocore may fetch new ones, which blocks."""
@@ -214,10 +209,11 @@ class AwsAuth(Auth):
                 raise
             except Exception as error:  # noqa: BLE001 botocore, boto3 and the provider have no common class
                 raise self._failure(error) from None
-            for secret in (frozen.secret_key, frozen.token):
-                if secret and secret not in self.secrets:
+            secrets = tuple(filter(None, (frozen.secret_key, frozen.token)))
+            for secret in secrets:
+                if secret not in self.secrets:
                     self.on_secret(secret)
-            self._frozen = frozen
+            self._frozen, self.secrets = frozen, secrets
 
     def _credentials_of_session(self) -> Any:
         conn_id = self.fields.text("aws_conn_id") or None

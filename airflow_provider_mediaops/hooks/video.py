@@ -17,7 +17,7 @@ from airflow_provider_mediaops.hooks.connection import (
     split_address,
     transport_settings,
 )
-from airflow_provider_mediaops.http.auth import Auth, FixedAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import Auth, RefreshTokenAuth
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -104,10 +104,7 @@ class VideoPlatformHook(ServiceHook):
         if delivery and delivery.already_posted:
             return self._found(delivery.already_posted)
         service = yield from self.current_service()
-        # On an event loop, a thread has imported it by now.
-        from airflow_provider_mediaops.video.calls import insert_bulletin
-
-        posting = service.ask(insert_bulletin(bulletin, self._kind_prefix))
+        posting = service.ask(bulletin.post(self._kind_prefix))
         try:
             activity = yield from delivery.around(posting) if delivery else posting
         except UncertainDeliveryError:
@@ -181,23 +178,25 @@ class VideoPlatformHook(ServiceHook):
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.http.client import Client
-        from airflow_provider_mediaops.video.errors import VIDEO_RULES
+        from airflow_provider_mediaops.video.errors import REFRESHED_RULES, VIDEO_RULES
 
         self._kind_prefix = fields.text("kind_prefix", "svc")
         urls, auth = base_urls(fields), self._auth(fields)
         limiter = rate_limiter(fields, VIDEO_RULES.service, _counted_by(fields, auth, urls))
-        client = Client(urls, VIDEO_RULES, auth=auth, retry=retry_policy(fields), limiter=limiter)
+        rules = REFRESHED_RULES if isinstance(auth, RefreshTokenAuth) else VIDEO_RULES
+        client = Client(urls, rules, auth=auth, retry=retry_policy(fields), limiter=limiter)
         return Service(client, transport_settings(fields), client.ask)
 
     def _auth(self, fields: ConnectionFields) -> Auth:
         kind = fields.value("auth")
         if kind == "none":
-            return FixedAuth()
+            return Auth()
         if kind == "refresh_token":
             return self._refresh_auth(fields)
         if kind == "api_key":
-            return FixedAuth.parameter(fields.credential("the API key, with auth=api_key"))
-        return FixedAuth.bearer(fields.credential("the access token, with auth=bearer"))
+            key = fields.credential("the API key, with auth=api_key")
+            return Auth(secrets=(key,), params=(("key", key),))
+        return Auth.bearer(fields.credential("the access token, with auth=bearer"))
 
     def _refresh_auth(self, fields: ConnectionFields) -> RefreshTokenAuth:
         from airflow_provider_mediaops.video.errors import TOKEN_RULES
@@ -230,7 +229,7 @@ class VideoPlatformHook(ServiceHook):
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.
         asked: SubscriptionArguments = {"mine": True, "part": ("id",), "max_results": 1}
-        if isinstance(client.auth, FixedAuth) and not client.auth.authorization:
+        if client.auth.params or client.auth == Auth():
             asked = {"ids": ("connection-test",), "part": ("id",), "max_results": 1}
         page = yield from client.ask(SubscriptionQuery(**asked).page())
         yield from client.restore_quota()
@@ -246,7 +245,7 @@ class VideoPlatformHook(ServiceHook):
 
 def _counted_by(fields: ConnectionFields, auth: Auth, urls: Sequence[str]) -> str:
     """Return the name that the service counts requests by."""
-    if auth == FixedAuth():
+    if auth == Auth():
         return urls[0]
     # Access tokens that are refreshed come and go; the quota belongs to the client's project.
     return auth.client_id if isinstance(auth, RefreshTokenAuth) else fields.password

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,19 +27,30 @@ _LEEWAY_SECONDS = 60.0
 _DEFAULT_LIFETIME_SECONDS = 3600.0
 
 
-class Auth(ABC):
-    """The credentials of a client. A subclass for fixed credentials implements only ``secrets`` and ``sign``."""
+@dataclass(slots=True)
+class Auth:
+    """The credentials of a client; here those that stay the same, in a header or in the query, or none."""
 
-    __slots__ = ()
+    authorization: str = field(default="", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # every credential held now, for redaction
+    params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
-    @property
-    @abstractmethod
-    def secrets(self) -> tuple[str, ...]:
-        """Every credential held now, for redaction."""
+    @classmethod
+    def bearer(cls, token: str) -> Auth:
+        """Return credentials that send a bearer token (RFC 6750)."""
+        return Auth(f"Bearer {token}", (token,))
 
-    @abstractmethod
+    @classmethod
+    def basic(cls, login: str, password: str) -> Auth:
+        """Return credentials that send a user name and password (RFC 7617)."""
+        encoded = base64.b64encode(f"{login}:{password}".encode()).decode("ascii")
+        return Auth(f"Basic {encoded}", (password, encoded))
+
     def sign(self, request: Request) -> Request:
         """Return the request with the credential on it."""
+        if self.authorization:
+            request = replace(request, headers={**request.headers, "Authorization": self.authorization})
+        return replace(request, secret_params=self.params)
 
     def prepare(self, send: Ask) -> CallFlow[None]:
         """Fetch the credential that signing needs, unless there is one."""
@@ -55,48 +65,7 @@ class Auth(ABC):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class FixedAuth(Auth):
-    """Credentials that stay the same, in a header or in the query; without arguments none."""
-
-    authorization: str = field(default="", repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-    @classmethod
-    def raw(cls, key: str) -> FixedAuth:
-        """Return credentials that send the key alone, as the book database requires."""
-        return cls(key, (key,))
-
-    @classmethod
-    def bearer(cls, token: str) -> FixedAuth:
-        """Return credentials that send a bearer token (RFC 6750)."""
-        return cls(f"Bearer {token}", (token,))
-
-    @classmethod
-    def api_key(cls, key: str) -> FixedAuth:
-        """Return credentials that send an Elasticsearch API key in its encoded form."""
-        return cls(f"ApiKey {key}", (key,))
-
-    @classmethod
-    def basic(cls, login: str, password: str) -> FixedAuth:
-        """Return credentials that send a user name and password (RFC 7617)."""
-        encoded = base64.b64encode(f"{login}:{password}".encode()).decode("ascii")
-        return cls(f"Basic {encoded}", (password, encoded))
-
-    @classmethod
-    def parameter(cls, key: str) -> FixedAuth:
-        """Return credentials in the query, as the video platform takes API keys for public data."""
-        return cls(secrets=(key,), params=(("key", key),))
-
-    def sign(self, request: Request) -> Request:
-        """Return the request with the header or the parameter."""
-        if self.authorization:
-            request = replace(request, headers={**request.headers, "Authorization": self.authorization})
-        return replace(request, secret_params=self.params)
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class RefreshTokenAuth(Auth):
     """
     Access tokens fetched with a refresh token (RFC 6749, section 6) and kept until they expire.
@@ -116,26 +85,23 @@ class RefreshTokenAuth(Auth):
     on_secret: Callable[[str], None] = field(default=lambda _: None, repr=False)
     # Called when the service replaces the refresh token for the first time; it may block.
     on_rotated: Callable[[], None] = field(default=lambda: None, repr=False)
-    _access_token: str = field(default="", init=False, repr=False)
     _expires: float = field(default=float("-inf"), init=False, repr=False)
 
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The tokens and the client secret. A request keeps those that it was sent with, for its reply."""
-        return tuple(filter(None, (self.client_secret, self.refresh_token, self._access_token)))
+    def __post_init__(self) -> None:
+        self.secrets = (self.client_secret, self.refresh_token)
 
     def prepare(self, send: Ask) -> CallFlow[None]:
         """Fetch an access token, unless there is one that does not expire on the way."""
-        if self._access_token and self.clock.monotonic() < self._expires:
+        if self.authorization and self.clock.monotonic() < self._expires:
             return
-        replacing = yield from send(self._token_call())
-        for token in filter(None, (self._access_token, replacing)):
-            yield Blocking(partial(self.on_secret, token))
+        token, replacing = yield from send(self._token_call())
+        yield Blocking(partial(self.on_secret, token))
         if replacing:
+            yield Blocking(partial(self.on_secret, replacing))
             yield Blocking(self.on_rotated)
             self.on_rotated = lambda: None
 
-    def _token_call(self) -> Call[str]:
+    def _token_call(self) -> Call[tuple[str, str]]:
         form = {
             "grant_type": "refresh_token",
             "client_id": self.client_id,
@@ -156,8 +122,8 @@ class RefreshTokenAuth(Auth):
         )
         return Call(request, self._accept, rules=self.token_rules)
 
-    def _accept(self, response: Response) -> str:
-        """Keep the tokens of a reply; return the refresh token if it is a new one."""
+    def _accept(self, response: Response) -> tuple[str, str]:
+        """Keep the tokens of a reply; return the access token, and the refresh token if it is a new one."""
         reply = read_json(response)
         token = reply.get("access_token")
         if not isinstance(token, str) or not is_header_text(token):
@@ -167,22 +133,18 @@ class RefreshTokenAuth(Auth):
             lifetime = float(reply.get("expires_in", 0.0))
         if not lifetime > 0.0:
             lifetime = _DEFAULT_LIFETIME_SECONDS
-        self._access_token = token
+        self.authorization = f"Bearer {token}"
         self._expires = self.clock.monotonic() + lifetime - min(_LEEWAY_SECONDS, lifetime / 10)
-        rotated = reply.get("refresh_token")
-        if not isinstance(rotated, str) or rotated in ("", self.refresh_token):
-            return ""
-        self.refresh_token = rotated
-        return rotated
-
-    def sign(self, request: Request) -> Request:
-        """Return the request with the access token."""
-        return FixedAuth.bearer(self._access_token).sign(request)
+        given = reply.get("refresh_token")
+        replacing = given if isinstance(given, str) and given != self.refresh_token else ""
+        self.refresh_token = replacing or self.refresh_token
+        self.secrets = (self.client_secret, self.refresh_token, token)
+        return token, replacing
 
     def invalidate(self, refused: Request, error: AuthenticationError) -> bool:
         """Drop the access token, unless another call has replaced it since; the next request fetches another."""
         if error.status != HTTPStatus.UNAUTHORIZED:
             return False
-        if refused.headers.get("Authorization") == self.sign(refused).headers["Authorization"]:
-            self._access_token = ""
+        if refused.headers.get("Authorization") == self.authorization:
+            self.authorization = ""
         return True

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     TemporaryError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.auth import Auth, FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.errors import ErrorRules, quota_error
 from airflow_provider_mediaops.http.exchange import (
     Blocking,
@@ -86,7 +86,7 @@ class Client:
 
     base_urls: tuple[str, ...]  # one is kept until it fails, then the next is asked (failover)
     rules: ErrorRules
-    auth: Auth = field(default_factory=FixedAuth)
+    auth: Auth = field(default_factory=Auth)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     limiter: RateLimiter | None = None  # of the key, if it has a rate
     respects_quota: bool = True  # whether an exhausted quota of the key ends a call; False to test whether it still is

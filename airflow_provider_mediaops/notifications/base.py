@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow.sdk import BaseNotifier
 
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError
 from airflow_provider_mediaops.hooks.threads import in_thread
-from airflow_provider_mediaops.iso_times import read_iso_time
 
 if TYPE_CHECKING:
     import jinja2

@@ -105,7 +105,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
         from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
         from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
         from airflow_provider_mediaops.cluster.capture.plan import TakenFor, read_plan
-        from airflow_provider_mediaops.storage.path_checks import absolute
+        from airflow_provider_mediaops.storage.paths import absolute
 
         taken_for = TakenFor.from_context(context)
         # A template that renders to nothing means the default.

@@ -114,7 +114,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
         The deferral is limited by ``execution_timeout``, and by the task's own ``limit`` in seconds, which the trigger
         keeps.
         """
-        from airflow_provider_mediaops.storage.path_checks import warn_if_deferred_to_local
+        from airflow_provider_mediaops.storage.paths import warn_if_deferred_to_local
         from airflow_provider_mediaops.triggers.base import can_defer, deferral_timeout
 
         if can_defer(self, trigger):

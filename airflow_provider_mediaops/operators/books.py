@@ -194,10 +194,11 @@ class EnrichIsbnsOperator(DatasetOperator):
 
     def _surveyed(self, work: Enrichment) -> Enrichment:
         """Return the enrichment with the figures of the whole list; a fault in it is raised now, not after days."""
+        from airflow_provider_mediaops.enrichment.reuse import check_dataset
         from airflow_provider_mediaops.enrichment.survey import survey
 
         for earlier in work.earlier():
-            earlier.check()
+            check_dataset(earlier)
         if work.source is not None:
             self.log.info("Reading %s.", work.named)
         enrichment = survey(work, self._listed, self.log.info, self.log.warning)
@@ -250,7 +251,7 @@ def _read_enrichment(
     from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
     from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
-    from airflow_provider_mediaops.storage.path_checks import absolute
+    from airflow_provider_mediaops.storage.paths import absolute
     from airflow_provider_mediaops.storage.source_list import check_destination, find_files, version_of
 
     values = _check_arguments(given, lambda *_: False)
@@ -304,16 +305,16 @@ def _check_arguments(given: Mapping[str, Any], is_unknown: Callable[..., bool]) 
     if given["source"] is not None:
         _check_source(given["source"], destination, is_unknown)
     if given["reuse"] is not None and not is_unknown(given["reuse"], destination, format):
-        from airflow_provider_mediaops.enrichment.reuse import EarlierDataset
+        from airflow_provider_mediaops.enrichment.reuse import earlier_dataset
 
         for path in values["reuse"]:
-            EarlierDataset.at(path, destination, format)
+            earlier_dataset(path, destination, format)
     return values
 
 
 def _check_source(source: Any, destination: object, is_unknown: Callable[..., bool]) -> None:
     from airflow_provider_mediaops.enrichment.arguments import read_source
-    from airflow_provider_mediaops.storage.path_checks import is_same_file
+    from airflow_provider_mediaops.storage.paths import is_same_file
 
     paths = source if isinstance(source, (list, tuple)) else [source]
     if not is_unknown(*paths):

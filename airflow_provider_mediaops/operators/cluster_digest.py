@@ -84,6 +84,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         with ending_task():
             log, warn = self.log.info, self.log.warning
             result = make_digest(self._plan(context), log=log, warn=warn, check_stop=self.stop.check)
+        self.log.info("%s", result["headline"])
         self._note_in_events(context, result)
         return result
 
@@ -94,7 +95,7 @@ class HotThreadsDigestOperator(ServiceOperator):
         from airflow_provider_mediaops.cluster.capture.files import own_destination
         from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
         from airflow_provider_mediaops.cluster.digest.period import read_period
-        from airflow_provider_mediaops.storage.path_checks import absolute
+        from airflow_provider_mediaops.storage.paths import absolute
 
         period = read_period(self.since, self.until, datetime.now(timezone.utc))
         sources = tuple(absolute(source, "source", self.log.warning) for source in _sources(self.source))

@@ -257,8 +257,8 @@ class ExportSubscriptionsOperator(DatasetOperator):
         yield from hook.stream(attempt.pages(hook.service.client))
 
     def _before_deferral(self, work: Export, dataset: Dataset) -> tuple[Export, dict[str, Any]]:
-        from airflow_provider_mediaops.storage.files import path_of
-        from airflow_provider_mediaops.storage.path_checks import check_writable
+        from airflow_provider_mediaops.storage.files import check_writable
+        from airflow_provider_mediaops.storage.paths import path_of
 
         if work.changes:
             check_writable(path_of(work.changes))
@@ -266,7 +266,7 @@ class ExportSubscriptionsOperator(DatasetOperator):
 
     def _read_work(self, context: Context) -> Export:
         from airflow_provider_mediaops.storage.ownership import owner_of
-        from airflow_provider_mediaops.storage.path_checks import absolute
+        from airflow_provider_mediaops.storage.paths import absolute
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
         from airflow_provider_mediaops.video.export import Export
 
@@ -315,7 +315,7 @@ def _check_export(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> 
 
 
 def _check_changes(given: Mapping[str, Any], values: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-    from airflow_provider_mediaops.storage.path_checks import check_changes_path
+    from airflow_provider_mediaops.storage.paths import check_changes_path
 
     changes = given["changes"]
     known = not is_unknown(given["on_unchanged"], changes, given["if_changed"])

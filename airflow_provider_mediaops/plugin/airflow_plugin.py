@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -44,9 +43,7 @@ _HAS_PAGES = HAS_SESSION_COOKIES and (
 class PagesApp:
     """The app of the pages, for ASGI servers. It is built at its first request."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._app: Any = None
+    _app: Any = None
 
     async def __call__(
         self,
@@ -56,27 +53,20 @@ class PagesApp:
     ) -> None:
         """Answer a request."""
         if self._app is None:
-            # The imports take a moment, in which the server answers others.
-            await asyncio.to_thread(self._build)
+            # The imports take a moment, in which the server answers others. Of two first requests, each builds one.
+            self._app = await asyncio.to_thread(_built_app)
         await self._app(scope, receive, send)
 
-    def _build(self) -> None:
-        with self._lock:
-            if self._app is None:
-                from airflow_provider_mediaops.metrics import use_airflow_metrics
-                from airflow_provider_mediaops.plugin.app import build_app
 
-                use_airflow_metrics()
-                self._app = build_app()
+def _built_app() -> Any:
+    from airflow_provider_mediaops.metrics import use_airflow_metrics
+    from airflow_provider_mediaops.plugin.app import build_app
 
-
-def _fastapi_apps() -> list[dict[str, Any]]:
-    return [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if _HAS_PAGES else []
+    use_airflow_metrics()
+    return build_app()
 
 
 def _external_views() -> list[dict[str, Any]]:
-    if not _HAS_PAGES:
-        return []
     base = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     return [
         {
@@ -100,8 +90,8 @@ class MediaOpsPlugin(AirflowPlugin):
     """The pages of this provider in Airflow."""
 
     name = "mediaops"
-    fastapi_apps = _fastapi_apps()
-    external_views = _external_views()
+    fastapi_apps = [{"app": PagesApp(), "url_prefix": URL_PREFIX, "name": "Hot threads"}] if _HAS_PAGES else []
+    external_views = _external_views() if _HAS_PAGES else []
 
     @classmethod
     def on_load(cls, *_: Any, **__: Any) -> None:

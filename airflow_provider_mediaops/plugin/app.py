@@ -15,11 +15,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
-from starlette.exceptions import HTTPException as AnyHTTPException
+from pydantic import BeforeValidator
+from starlette.exceptions import HTTPException
 
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.http.request_threads import RequestThreads
@@ -33,7 +34,6 @@ from airflow_provider_mediaops.plugin.rendered_fields import (
     store_of,
 )
 from airflow_provider_mediaops.plugin.report_page import (
-    EarlierCapture,
     comparable,
     origin_remark,
     read_captures,
@@ -44,6 +44,7 @@ from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, Rea
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
@@ -59,10 +60,6 @@ _HEADERS = {
 _ROWS = 20
 # How many task instances are looked at for a page in search of those of a cluster.
 _MOST_LOOKED_AT = 100
-# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
-_PLACEHOLDER = "{MAP_INDEX}"
-# The column in Airflow's database has four bytes.
-_HIGHEST_INDEX = 2**31 - 1
 
 
 class Pages:
@@ -83,9 +80,19 @@ class Pages:
         try:
             fields = _fields_of(facts)
             others = await run_in_threadpool(readable.others_of, key)
-            own = await self._work_at(fields.texts[0], partial(read_captures, fields))
-            earlier = await self._earlier(facts, others, before)
-            make = partial(report_page, facts, fields, own, others, earlier, list_url=_list_url(request))
+            captures, missing = await self._work_at(fields.texts[0], partial(read_captures, fields))
+            earlier, notice = await self._earlier(facts, others, before)
+            make = partial(
+                report_page,
+                facts,
+                fields,
+                captures,
+                others,
+                earlier,
+                before=before,
+                notices=[*missing, notice],
+                list_url=_list_url(request),
+            )
             return _html(await self._answer_of("The API server", make))
         except NothingToShowError as error:
             sentences = [error.sentence, *_about_state(facts)]
@@ -93,18 +100,18 @@ class Pages:
 
     async def _earlier(
         self, facts: TaskInstanceFacts, others: list[TaskInstanceFacts], before: str
-    ) -> EarlierCapture | None:
-        """Read the capture of an earlier run, whose store may be another one and hang."""
+    ) -> tuple[Capture | None, str]:
+        """Read the capture of an earlier run, whose store may be another one and hang; else say what is wrong."""
         if not before:
-            return None
+            return None, ""
         chosen = next((choice for choice in comparable(facts, others) if choice.key.run_id == before), None)
         if chosen is None:
-            return EarlierCapture(before, None, "There is no earlier capture of this task in that run.")
+            return None, "There is no earlier capture of this task in that run."
         try:
             path = read_fields(chosen.fields or {}).texts[0]
-            return EarlierCapture(before, await self._work_at(path, partial(read_earlier, chosen)))
+            return await self._work_at(path, partial(read_earlier, chosen)), ""
         except NothingToShowError as error:
-            return EarlierCapture(before, None, f"The capture of {before} cannot be shown: {error}")
+            return None, f"The capture of {before} cannot be shown: {error}"
 
     async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
         """Return the list of captures: a page of those that fit of the next ones."""
@@ -145,7 +152,7 @@ class Pages:
         try:
             await asyncio.wait([reading], timeout=self._seconds)
             if not reading.done():
-                raise NoAnswerError(store, "did not answer in time")
+                raise NoAnswerError(store)
             return reading.result()
         finally:
             reading.cancel()
@@ -197,7 +204,7 @@ def build_app(seconds: float = 15) -> FastAPI:
         dependencies=[Depends(get_user)],
         default_response_class=HTMLResponse,
     )
-    for error in (AnyHTTPException, NotAllowedError, RequestValidationError):
+    for error in (HTTPException, NotAllowedError, RequestValidationError):
         app.add_exception_handler(error, _refuse)
     pages = Pages(seconds)
 
@@ -211,17 +218,13 @@ def build_app(seconds: float = 15) -> FastAPI:
         request: Request,
         readable: _Readable,
         *,
-        dag_id: str,
-        task_id: str,
-        map_index: str,
-        run_id: str,
+        dag_id: _Name,
+        task_id: _Name,
+        map_index: _MapIndex,
+        run_id: _Name,
         before: str = "",
     ) -> HTMLResponse:
-        index = NOT_MAPPED if map_index == _PLACEHOLDER else _index(map_index)
-        # PostgreSQL takes no text with a NUL.
-        if index is None or "\0" in dag_id + task_id + run_id:
-            raise HTTPException(HTTPStatus.NOT_FOUND, _UNKNOWN)
-        return await pages.report(request, readable, TaskInstanceKey(dag_id, run_id, task_id, index), before)
+        return await pages.report(request, readable, TaskInstanceKey(dag_id, run_id, task_id, map_index), before)
 
     return app
 
@@ -231,16 +234,14 @@ async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInst
 
 
 _Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
-
-
-def _index(text: str) -> int | None:
-    """Return the index of a mapped task, or -1; None if no database has such an index."""
-    try:
-        index = int(text)
-    except ValueError:
-        return None
-    return index if NOT_MAPPED <= index <= _HIGHEST_INDEX else None
-
+# PostgreSQL takes no text with a NUL, and the column of the index in Airflow's database has four bytes.
+_Name = Annotated[str, Path(pattern=r"^[^\x00]*$")]
+# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
+_MapIndex = Annotated[
+    int,
+    BeforeValidator(lambda text: NOT_MAPPED if text == "{MAP_INDEX}" else text),
+    Path(ge=NOT_MAPPED, lt=2**31),
+]
 
 _REFUSALS = {
     HTTPStatus.UNAUTHORIZED: ("Not signed in", "Sign in to Airflow, then reload this page."),
@@ -257,7 +258,7 @@ async def _refuse(request: Request, error: Exception) -> HTMLResponse:
     status = HTTPStatus.NOT_FOUND
     if isinstance(error, NotAllowedError):
         status = HTTPStatus.FORBIDDEN
-    elif isinstance(error, AnyHTTPException):
+    elif isinstance(error, HTTPException):
         status = HTTPStatus(error.status_code)
     title, sentence = _REFUSALS.get(status, (status.phrase, status.description))
     return _message(request, status, title, [sentence], with_links=status not in _REFUSALS)

@@ -9,11 +9,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.cluster.comparison import compare
 from airflow_provider_mediaops.cluster.folded import short_method
 from airflow_provider_mediaops.cluster.page.assets import render
 from airflow_provider_mediaops.cluster.text import figure, in_what_was_read, readable
-from airflow_provider_mediaops.iso_times import read_iso_time
 from airflow_provider_mediaops.plugin.reading import find_file, report_in
 from airflow_provider_mediaops.report_urls import report_url
 
@@ -49,20 +49,6 @@ class Asked:
             skip=int(skip) if skip.isascii() and skip.isdecimal() and len(skip) <= _MOST_DIGITS else 0,
         )
 
-    @property
-    def values(self) -> dict[str, str]:
-        """Return the fields of the form that are filled in."""
-        return {name: value for name in _FIELDS if (value := getattr(self, name))}
-
-    def notices(self) -> list[str]:
-        """Return sentences about the times that cannot be understood, which limit nothing."""
-        times = {"From": self.since, "To": self.until}
-        return [
-            f"“{heading}” is not a time, and was left out: write 2026-11-22T18:00."
-            for heading, text in times.items()
-            if text and read_iso_time(text) is None
-        ]
-
 
 @dataclass(frozen=True, slots=True)
 class CaptureSummary:
@@ -94,18 +80,24 @@ class Row:
 
 def list_page(rows: Sequence[Row], asked: Asked, *, older: int | None, list_url: str, base_url: str) -> str:
     """Make the page of the list; ``older`` is how many captures are before the next page, None if there is none."""
-    newest_query = f"?{urlencode(asked.values)}" if asked.values else ""
+    filled = {name: value for name in _FIELDS if (value := getattr(asked, name))}
+    newest_query = f"?{urlencode(filled)}" if filled else ""
     values = {
         "title": "Hot threads",
         "asked": asked,
-        "is_filtered": bool(asked.values),
-        "notices": asked.notices(),
+        "is_filtered": bool(filled),
+        # They limit nothing.
+        "notices": [
+            f"“{heading}” is not a time, and was left out: write 2026-11-22T18:00."
+            for heading, text in (("From", asked.since), ("To", asked.until))
+            if text and read_iso_time(text) is None
+        ],
         "rows": rows,
         "url_of": partial(report_url, base_url=base_url),
-        "nothing": "There is no such capture." if asked.values or asked.skip else "There is no capture yet.",
+        "nothing": "There is no such capture." if filled or asked.skip else "There is no capture yet.",
         "list_url": list_url,
         "newest_url": list_url + newest_query if asked.skip else "",
-        "older_url": "" if older is None else f"{list_url}?{urlencode({**asked.values, 'skip': older})}",
+        "older_url": "" if older is None else f"{list_url}?{urlencode({**filled, 'skip': older})}",
     }
     return render("list.html", values, in_airflow=True)
 

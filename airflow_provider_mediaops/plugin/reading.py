@@ -14,7 +14,8 @@ from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.cluster.hot_threads.parser import parse
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.plugin.rendered_fields import NothingToShowError
-from airflow_provider_mediaops.storage.files import is_local, lasting, modified_time, path_of
+from airflow_provider_mediaops.storage.files import modified_time
+from airflow_provider_mediaops.storage.paths import is_local, lasting, path_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath

@@ -43,13 +43,13 @@ class NothingToShowError(Exception):
 
 
 class NoAnswerError(NothingToShowError):
-    """A store did not answer in time, or was not asked; ``reason`` follows its name."""
+    """A store did not answer in time."""
 
     title = "No answer in time"
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
-    def __init__(self, store: str, reason: str) -> None:
-        super().__init__(f"{store} {reason}. Try again later.")
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store} did not answer in time. Try again later.")
         metrics.count("pages.reads.no_answer")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.plan import TakenFor
@@ -30,25 +30,11 @@ MAX_START_BYTES = 4_000_000
 _SLACK = timedelta(minutes=5)
 
 
-class ReadCaptures(NamedTuple):
-    """The captures of a task instance, at least one, and sentences about those and the tasks that cannot be read."""
-
-    found: list[Capture]
-    missing: list[str]
-
-
-class EarlierCapture(NamedTuple):
-    """The first capture of an earlier run; None with a notice if it cannot be shown."""
-
-    run_id: str
-    capture: Capture | None
-    notice: str = ""
-
-
-def read_captures(fields: CaptureFields) -> ReadCaptures:
+def read_captures(fields: CaptureFields) -> tuple[list[Capture], list[str]]:
     """
-    Read the captures of a task instance. May block.
+    Read the captures of a task instance, at least one. May block.
 
+    :returns: them, and sentences about captures and tasks that cannot be read.
     :raises NothingToShowError: if there is none, or one cannot be read or is not a report.
     """
     max_bytes = MAX_PAGE_BYTES
@@ -74,7 +60,7 @@ def read_captures(fields: CaptureFields) -> ReadCaptures:
         found.append(capture)
     if not found:
         raise NothingToShowError(missing[0])
-    return ReadCaptures(found, list(dict.fromkeys(missing)))
+    return found, list(dict.fromkeys(missing))
 
 
 def _read_tasks(fields: CaptureFields, number: int, text: CaptureFile) -> RunningTasks | None:
@@ -106,7 +92,7 @@ def read_earlier(earlier: TaskInstanceFacts) -> Capture:
 
     :raises NothingToShowError: if there is none, or it is that of another run.
     """
-    capture = read_captures(read_fields(earlier.fields or {})).found[0]
+    capture = read_captures(read_fields(earlier.fields or {}))[0][0]
     if strange := origin_remark(capture.taken, earlier):
         raise NothingToShowError(strange)
     remark = f"This capture is that of the earlier run {earlier.key.run_id}, for comparison."
@@ -116,29 +102,29 @@ def read_earlier(earlier: TaskInstanceFacts) -> Capture:
 def report_page(
     facts: TaskInstanceFacts,
     fields: CaptureFields,
-    own: ReadCaptures,
+    captures: list[Capture],
     others: list[TaskInstanceFacts],
-    earlier: EarlierCapture | None,
+    earlier: Capture | None,
     *,
+    before: str,
+    notices: list[str],
     list_url: str,
 ) -> str:
     """
-    Make the page of the captures of a task instance.
+    Make the page of the captures of a task instance, and of that of the earlier run ``before``, if there is one.
 
-    ``others`` are the last other instances of the task, newest first.
+    ``others`` are the last other instances of the task, newest first; ``notices`` are sentences about what is missing.
     """
-    strange = origin_remark(own.found[0].taken, facts)
-    notices = [strange, *own.missing, _replaced_remark(facts, others), earlier.notice if earlier else ""]
-    before = earlier.capture if earlier else None
+    strange = origin_remark(captures[0].taken, facts)
     key = facts.key
     values = {
         "list_url": list_url,
-        "notices": [notice for notice in notices if notice],
+        "notices": list(filter(None, (strange, _replaced_remark(facts, others), *notices))),
         "earlier": [(choice.key.run_id, _choice(choice)) for choice in comparable(facts, others)],
-        "before": earlier.run_id if earlier and before else "",
+        "before": before if earlier else "",
     }
     return page(
-        [before, *own.found] if before else own.found,
+        [earlier, *captures] if earlier else captures,
         title=f"Hot threads of {fields.cluster}" if fields.cluster else "Hot threads",
         taken_for=TakenFor(
             dag_id=key.dag_id,

@@ -21,7 +21,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import String, and_, cast, select
 
-from airflow_provider_mediaops.iso_times import read_iso_time
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.plugin.rendered_fields import OWN_FIELD
 from airflow_provider_mediaops.report_urls import NOT_MAPPED
 

@@ -1,7 +1,8 @@
-"""The sandbox as an ASGI application: three services, a switchboard, and the layers before them."""
+"""The sandbox as an ASGI application: three services and a switchboard, behind the gate where faults take effect."""
 
 from __future__ import annotations
 
+from functools import cache
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -10,15 +11,13 @@ from fastapi.exception_handlers import http_exception_handler, request_validatio
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import BaseRoute  # noqa: TC002 - of all routes, FastAPI reads the annotations
 
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
-from airflow_provider_mediaops.sandbox.faults import Fault, Service, service_of
-from airflow_provider_mediaops.sandbox.gate import Gate
+from airflow_provider_mediaops.sandbox import books, cluster, video
+from airflow_provider_mediaops.sandbox.cluster_nodes import NODES, CpuPin
+from airflow_provider_mediaops.sandbox.faults import Fault, Gate, RequestRecord, Service, service_of
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, refusal_of_invalid, refusal_of_status
-from airflow_provider_mediaops.sandbox.state import RequestRecord, Sandbox, SandboxState
-from airflow_provider_mediaops.sandbox.video import routes as video
+from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
 
 _DESCRIPTION = """
 A stand-in for the video platform, the search cluster and the book database, with invented data.
@@ -30,13 +29,10 @@ _switchboard = APIRouter(prefix="/_sandbox", tags=["switchboard"])
 
 def create_app(state: SandboxState, *, host: str) -> FastAPI:
     """Build the sandbox of one state, served on a host. Its manual is at ``/docs``."""
-    app = FastAPI(title="MediaOps sandbox", description=_DESCRIPTION, redirect_slashes=False, redoc_url=None)
+    app = FastAPI(
+        title="MediaOps sandbox", description=_DESCRIPTION, redirect_slashes=False, redoc_url=None, routes=[*_routes()]
+    )
     app.state.sandbox = state
-    app.include_router(video.router)
-    app.include_router(cluster.router)
-    for plan in books.PLANS:
-        app.include_router(books.router, prefix=plan.root)
-    app.include_router(_switchboard)
     app.exception_handler(RefusedError)(_refuse)
     app.exception_handler(RequestValidationError)(_refuse_invalid)
     app.exception_handler(HTTPException)(_refuse_unknown)
@@ -44,6 +40,18 @@ def create_app(state: SandboxState, *, host: str) -> FastAPI:
     # A web page can make its own host name lead to this machine, and have the browser ask the sandbox under that name.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "127.0.0.1", "localhost"])
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Return the routes of every sandbox of this process; a test may start one after the other."""
+    router = APIRouter()
+    router.include_router(video.router)
+    router.include_router(cluster.router)
+    for plan in books.PLANS:
+        router.include_router(books.router, prefix=plan.root)
+    router.include_router(_switchboard)
+    return router.routes
 
 
 async def _refuse(_: Request, refusal: RefusedError) -> Response:
@@ -86,7 +94,7 @@ async def armed_faults(sandbox: Sandbox) -> list[Fault]:
 @_switchboard.delete("/faults", status_code=204)
 async def disarm_faults(sandbox: Sandbox) -> None:
     """Disarm all faults."""
-    sandbox.faults.clear()
+    sandbox.faults.armed.clear()
 
 
 @_switchboard.post("/cpu", status_code=201)
@@ -94,19 +102,19 @@ async def pin_cpu(pin: CpuPin, sandbox: Sandbox) -> list[CpuPin]:
     """Pin the CPU of one node, or of all."""
     if not sandbox.cluster.pin(pin):
         raise HTTPException(404, f"There is no node {pin.node!r}; there are {', '.join(node.name for node in NODES)}.")
-    return sandbox.cluster.pins
+    return list(sandbox.cluster.pins.values())
 
 
 @_switchboard.get("/cpu")
 async def pinned_cpu(sandbox: Sandbox) -> list[CpuPin]:
     """Show which nodes' CPU is pinned."""
-    return sandbox.cluster.pins
+    return list(sandbox.cluster.pins.values())
 
 
 @_switchboard.delete("/cpu", status_code=204)
 async def unpin_cpu(sandbox: Sandbox) -> None:
     """Unpin the CPU of all nodes: it rises and falls again."""
-    sandbox.cluster.unpin()
+    sandbox.cluster.pins.clear()
 
 
 @_switchboard.get("/requests")

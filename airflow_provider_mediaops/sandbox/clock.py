@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict, deque
-from datetime import date, datetime, timezone
+from collections import Counter, defaultdict, deque
+from datetime import datetime, timezone
+
+_DAY_SECONDS = 86_400
 
 
 class Clock:
@@ -58,20 +60,15 @@ class DailyQuota:
     """A limit on the units in a day, kept for each key; the day begins at 00:00 UTC."""
 
     def __init__(self) -> None:
-        self._day: date | None = None
-        self._spent: defaultdict[str, int] = defaultdict(int)
+        self._spent: Counter[tuple[str, float]] = Counter()
 
     def spent(self, key: str, *, now: float) -> int:
         """Return the units that a key has spent today."""
-        today = moment(now).date()
-        if today != self._day:
-            self._day = today
-            self._spent.clear()
-        return self._spent[key]
+        return self._spent[key, now // _DAY_SECONDS]
 
     def spend(self, key: str, *, units: int, limit: int, now: float) -> bool:
         """Take units from today's quota; refuse, and take nothing, if there are not enough left."""
         if self.spent(key, now=now) + units > limit:
             return False
-        self._spent[key] += units
+        self._spent[key, now // _DAY_SECONDS] += units
         return True

@@ -1,10 +1,25 @@
-"""The services, and the faults that the switchboard arms: what goes wrong, in which service, and how often."""
+"""What happens to a request before its service: it is recorded, and a fault that the switchboard arms may befall it."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.middleware.base import BaseHTTPMiddleware
+
+from airflow_provider_mediaops.sandbox.clock import moment
+from airflow_provider_mediaops.sandbox.refusals import refusal_of_status
+
+if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
+    from starlette.types import ASGIApp
+
+    from airflow_provider_mediaops.sandbox.state import SandboxState
 
 #: A service, as faults and the recorded requests name it; ``token`` is the video platform's token endpoint.
 Service = Literal["video", "token", "cluster", "books"]
@@ -12,6 +27,10 @@ Service = Literal["video", "token", "cluster", "books"]
 TOKEN_PATH = "/video/oauth2/token"  # noqa: S105 - an address, not a token
 
 _ROOTS: dict[str, Service] = {TOKEN_PATH: "token", "/video": "video", "/cluster": "cluster", "/books": "books"}
+# Parameters that may hold a credential.
+_SECRET_PARAMETERS = {"key", "authorization", "access_token"}
+
+Work: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def service_of(path: str) -> Service | None:
@@ -25,7 +44,7 @@ def service_of(path: str) -> Service | None:
 class _Armed(BaseModel):
     """The fields that all faults have."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid")
 
     service: Service = Field(description="Whose requests it befalls; `token` is the video platform's token endpoint.")
     count: int = Field(default=1, ge=1, description="How many requests it befalls.")
@@ -78,35 +97,122 @@ Fault: TypeAlias = StatusFault | DelayFault | DropFault | LimitFault
 
 
 class FaultBoard:
-    """The armed faults, in the order in which they were armed."""
+    """The armed faults."""
 
     def __init__(self) -> None:
-        self._faults: list[Fault] = []
-
-    @property
-    def armed(self) -> list[Fault]:
-        """The faults still to come; ``count`` and ``after`` are what is left of each."""
-        return list(self._faults)
+        #: The faults still to come, in the order in which they were armed; ``count`` and ``after`` are what is left.
+        self.armed: list[Fault] = []
 
     def arm(self, fault: Fault) -> None:
         """Arm a fault."""
-        self._faults.append(fault)
-
-    def clear(self) -> None:
-        """Disarm everything."""
-        self._faults.clear()
+        self.armed.append(fault.model_copy())
 
     def take(self, service: Service, path: str) -> Fault | None:
         """Find the fault that befalls a request: the first that matches and has nothing more to let pass."""
-        for position, fault in enumerate(self._faults):
+        for fault in self.armed:
             if fault.service != service or (fault.path or "") not in path:
                 continue
             if fault.after:
-                self._faults[position] = fault.model_copy(update={"after": fault.after - 1})
+                fault.after -= 1
                 continue
-            if fault.count > 1:
-                self._faults[position] = fault.model_copy(update={"count": fault.count - 1})
-            else:
-                del self._faults[position]
+            fault.count -= 1
+            self.armed = [each for each in self.armed if each.count]
             return fault
         return None
+
+
+class RequestRecord(BaseModel):
+    """A request to one of the services, without anything secret."""
+
+    at: datetime = Field(description="When it came, UTC.")
+    service: Service
+    method: str
+    path: str
+    query: dict[str, str] = Field(description="Its parameters; the values of keys and tokens are `***`.")
+    status: int | None = Field(default=None, description="The reply's status; null if no reply was begun.")
+    fault: str | None = Field(default=None, description="The kind of fault that befell it.")
+
+
+class Gate(BaseHTTPMiddleware):
+    """Records the requests to the services, and lets faults befall them."""
+
+    def __init__(self, app: ASGIApp, state: SandboxState) -> None:
+        super().__init__(app)
+        self._state = state
+
+    async def dispatch(self, request: Request, work: Work) -> Response:
+        """Answer a request."""
+        service = service_of(request.url.path)
+        if service is None:
+            return await work(request)
+        fault = self._state.faults.take(service, request.url.path)
+        record = RequestRecord(
+            at=moment(self._state.clock.now()),
+            service=service,
+            method=request.method,
+            path=request.url.path,
+            query=_shown(request.query_params),
+            fault=fault.kind if fault else None,
+        )
+        self._state.requests.append(record)
+        response = await (self._befall(fault, request, work) if fault else work(request))
+        record.status = None if response is None else response.status_code
+        return response or Response()
+
+    async def _befall(self, fault: Fault, request: Request, work: Work) -> Response | None:
+        """Return the reply; None if the connection was dropped before it."""
+        match fault:
+            case StatusFault():
+                return _status_reply(fault)
+            case LimitFault():
+                return self._state.limit_refusal(fault.service).response()
+            case DelayFault(point="before_work"):
+                await self._state.clock.sleep(fault.seconds)
+                return await work(request)
+            case DelayFault():
+                response = await work(request)
+                await self._state.clock.sleep(fault.seconds)
+                return response
+            case DropFault(point="mid_body"):
+                return _half(request, await work(request))
+            case DropFault(point="before_reply"):
+                await work(request)
+        await _hang_up(request)
+        return None
+
+
+def _half(request: Request, whole: Response) -> Response:
+    """Announce the whole body, at least a byte, send half of it, and hang up."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        body = b"".join([chunk async for chunk in whole.body_iterator])  # type: ignore[attr-defined] # starlette's own
+        yield body[: len(body) // 2]
+        await _hang_up(request)
+
+    length = max(int(whole.headers["content-length"]), 1)
+    return StreamingResponse(chunks(), whole.status_code, {**whole.headers, "content-length": str(length)})
+
+
+async def _hang_up(request: Request) -> None:
+    # Of SandboxServer; other servers give an application no way to its connection.
+    request.state.hang_up()
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _status_reply(fault: StatusFault) -> Response:
+    if fault.body is None:
+        message = f"{HTTPStatus(fault.status).phrase} (a fault armed at the sandbox's switchboard)"
+        response: Response = refusal_of_status(fault.service, fault.status, message).response()
+    elif isinstance(fault.body, str):
+        media_type = "text/html" if fault.body.startswith("<") else "text/plain"
+        response = Response(fault.body, status_code=fault.status, media_type=media_type)
+    else:
+        response = JSONResponse(fault.body, status_code=fault.status)
+    if fault.retry_after is not None:
+        response.headers["Retry-After"] = str(fault.retry_after)
+    return response
+
+
+def _shown(query: QueryParams) -> dict[str, str]:
+    return {name: "***" if name.lower() in _SECRET_PARAMETERS else ",".join(query.getlist(name)) for name in query}

@@ -7,23 +7,20 @@ import socket
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from airflow_provider_mediaops.sandbox import books, cluster, video
 from airflow_provider_mediaops.sandbox.app import create_app
-from airflow_provider_mediaops.sandbox.books import catalogue
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
 from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH
-from airflow_provider_mediaops.sandbox.gate import HANG_UP
 from airflow_provider_mediaops.sandbox.state import SandboxState, Settings
-from airflow_provider_mediaops.sandbox.video import tokens
 
 if TYPE_CHECKING:
+    import asyncio
+
     from typing_extensions import Self
-    from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
     from airflow_provider_mediaops.sandbox.clock import Clock
 
@@ -36,15 +33,10 @@ _STOP_SECONDS = 60.0
 class _HangUpProtocol(H11Protocol):
     """HTTP whose connections the application can close in the middle of a reply."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        app = self.app
-
-        async def app_that_can_hang_up(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            cast("dict[str, Any]", scope).setdefault("extensions", {})[HANG_UP] = self.transport.close
-            await app(scope, receive, send)
-
-        self.app = app_that_can_hang_up
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in its base class
+        super().connection_made(transport)
+        # The state of each request of this connection.
+        self.app_state = {"hang_up": transport.close}
 
 
 class SandboxServer:
@@ -119,11 +111,19 @@ class SandboxServer:
 
     def connections(self, *, video_auth: VideoAuth = "bearer") -> dict[str, str]:
         """Return the Airflow connections with which the provider finds it."""
-        prefix = self.state.settings.kind_prefix
-        video = {"conn_type": "mediaops_video", "host": f"{self.url}/video", **self._video_login(video_auth)}
-        video["extra"] |= {"auth": video_auth, "kind_prefix": prefix}
+        extra = {"auth": video_auth, "kind_prefix": self.state.settings.kind_prefix}
+        login = {"password": video.API_KEY if video_auth == "api_key" else video.BEARER_TOKEN}
+        if video_auth == "refresh_token":
+            login = {"login": video.CLIENT_ID, "password": video.CLIENT_SECRET}
+            token_url = f"{self.url}{TOKEN_PATH}"
+            extra |= {"refresh_token": video.REFRESH_TOKEN, "token_url": token_url, "scopes": video.WRITE_SCOPE}
         connections = {
-            "AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT": video,
+            "AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT": {
+                "conn_type": "mediaops_video",
+                "host": f"{self.url}/video",
+                **login,
+                "extra": extra,
+            },
             "AIRFLOW_CONN_MEDIAOPS_CLUSTER_DEFAULT": {
                 "conn_type": "mediaops_cluster",
                 "host": f"{self.url}/cluster",
@@ -135,22 +135,7 @@ class SandboxServer:
                 "conn_type": "mediaops_books",
                 "host": f"{self.url}{books.PRO.root}",
                 "password": books.PRO.key,
-                "extra": {"plan": books.PRO.name, "canary_isbn": catalogue.KNOWN_ISBNS[0]},
+                "extra": {"plan": books.PRO.name, "canary_isbn": books.KNOWN_ISBNS[0]},
             },
         }
         return {name: json.dumps(connection) for name, connection in connections.items()}
-
-    def _video_login(self, auth: VideoAuth) -> dict[str, Any]:
-        if auth == "bearer":
-            return {"password": tokens.BEARER_TOKEN, "extra": {}}
-        if auth == "api_key":
-            return {"password": tokens.API_KEY, "extra": {}}
-        return {
-            "login": tokens.CLIENT_ID,
-            "password": tokens.CLIENT_SECRET,
-            "extra": {
-                "refresh_token": tokens.REFRESH_TOKEN,
-                "token_url": f"{self.url}{TOKEN_PATH}",
-                "scopes": tokens.WRITE_SCOPE,
-            },
-        }

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.sandbox.clock import Clock, DailyQuota, SlidingWindow
-from airflow_provider_mediaops.sandbox.cluster.nodes import Cluster
-from airflow_provider_mediaops.sandbox.faults import FaultBoard, Service
+from airflow_provider_mediaops.sandbox.cluster_nodes import Cluster
+from airflow_provider_mediaops.sandbox.faults import FaultBoard, RequestRecord, Service
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, limit_refusal
-from airflow_provider_mediaops.sandbox.video.subscriptions import Subscriptions
-from airflow_provider_mediaops.sandbox.video.tokens import TokenStore
+from airflow_provider_mediaops.sandbox.subscriptions import Subscriptions
 
 _REMEMBERED_REQUESTS = 10_000
 
@@ -42,18 +41,6 @@ class Settings(BaseModel):
     cpu_cycle: float = Field(default=40.0, gt=0, description="Seconds from one CPU spike of sandbox-2 to the next.")
 
 
-class RequestRecord(BaseModel):
-    """A request to one of the services, without anything secret."""
-
-    at: datetime = Field(description="When it came, UTC.")
-    service: Service
-    method: str
-    path: str
-    query: dict[str, str] = Field(description="Its parameters; the values of keys and tokens are `***`.")
-    status: int | None = Field(default=None, description="The reply's status; null if no reply was begun.")
-    fault: str | None = Field(default=None, description="The kind of fault that befell it.")
-
-
 class SandboxState:
     """
     The state of a running sandbox. Tests and programs may look at it and arm faults in it.
@@ -69,13 +56,18 @@ class SandboxState:
         self.requests: deque[RequestRecord] = deque(maxlen=_REMEMBERED_REQUESTS)
         #: The bulletins that were posted, as the platform keeps them.
         self.bulletins: list[dict[str, Any]] = []
-        self.tokens = TokenStore(self.clock)
-        self.subscriptions = Subscriptions(kind_prefix=self.settings.kind_prefix, many=self.settings.subscriptions)
+        #: The access tokens that were issued, each with its end and its scopes.
+        self.tokens: dict[str, tuple[float, frozenset[str]]] = {}
         self.video_quota = DailyQuota()
         self.books_rate = SlidingWindow()
         self.books_quota = DailyQuota()
         self.cluster = Cluster(self.clock, cycle=self.settings.cpu_cycle)
         self._limit_replies = 0
+
+    @cached_property
+    def subscriptions(self) -> Subscriptions:
+        """The subscriptions of all channels."""
+        return Subscriptions(kind_prefix=self.settings.kind_prefix, many=self.settings.subscriptions)
 
     def limit_refusal(self, service: Service) -> RefusedError:
         """Return a service's error for a limit that is reached; the book database's two replies take turns."""

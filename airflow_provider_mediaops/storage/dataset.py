@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.storage.backend import Version, claims_in
+from airflow_provider_mediaops.exceptions import DestinationReplacedError
 from airflow_provider_mediaops.storage.errors import (
-    ConflictError,
     mapped_overwrite_error,
+    naming_path,
     replaced_error,
     superseded_error,
 )
-from airflow_provider_mediaops.storage.files import is_local, lasting, naming_path, path_of
+from airflow_provider_mediaops.storage.files import PART, Version, file_digest, modified_time
 from airflow_provider_mediaops.storage.formats import (
     CsvFormulas,
     FlatView,
@@ -28,10 +28,10 @@ from airflow_provider_mediaops.storage.formats import (
     write_table,
 )
 from airflow_provider_mediaops.storage.local import LocalBackend
-from airflow_provider_mediaops.storage.log import Frame, Log, read_history
+from airflow_provider_mediaops.storage.log import Frame, History, Log, claims_in
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner  # noqa: TC001 msgspec reads the type of a field
-from airflow_provider_mediaops.storage.path_checks import check_store
+from airflow_provider_mediaops.storage.paths import check_store, is_local, lasting, path_of
 from airflow_provider_mediaops.storage.scratch import ScratchFile
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 from airflow_provider_mediaops.storage.source_list import read_records
@@ -39,10 +39,12 @@ from airflow_provider_mediaops.storage.source_list import read_records
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.log import Backend
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 _MANIFEST = "manifest.json"
+# A folder of another owner is removed if nobody has written to it for this long.
+_STALE_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +55,6 @@ class Manifest:
     # A digest of its content; empty if none was given.
     fingerprint: str
     file: Version
-
-    @classmethod
-    def from_bytes(cls, content: bytes | None, version: Version | None) -> Manifest | None:
-        """Parse a manifest; None if there is none, if it cannot be understood, or if it describes another file."""
-        import msgspec
-
-        try:
-            manifest = msgspec.json.decode(content or b"", type=cls)
-        except msgspec.MsgspecError:
-            return None
-        return manifest if manifest.file == version else None
 
 
 class Staging(Log):
@@ -93,16 +84,21 @@ class Staging(Log):
         self.replaced = self._manifest_of(self._noted)
         if self.replaced and self._owner.is_mapped_beside(self.replaced.owner):
             raise mapped_overwrite_error(self._dataset.destination, self.replaced.owner.task)
-        if self._is_of_another(self.replaced):
+        if self._noted is None or self._is_of_another(self.replaced):
             return
-        for done in self.done_frames:
-            if self._noted and self._is_file_of(done, self._noted):
-                # An attempt has published it, and died: the newest that fits.
-                self._publish_rest(done, self._noted)
-                return
+        # An attempt has published it, and died: the newest that fits.
+        if done := next((done for done in self.done_frames if self._is_file_of(done, self._noted)), None):
+            self._publish_rest(done, self._noted)
 
     def _manifest_of(self, version: Version | None) -> Manifest | None:
-        return Manifest.from_bytes(self._backend.read(_MANIFEST), version)
+        """Return the manifest of a version; None if there is none, if it is damaged, or if it is of another version."""
+        import msgspec
+
+        try:
+            manifest = msgspec.json.decode(self._backend.read(_MANIFEST) or b"", type=Manifest)
+        except msgspec.MsgspecError:
+            return None
+        return manifest if manifest.file == version else None
 
     def _is_of_another(self, manifest: Manifest | None) -> bool:
         """Return whether another task has published a file: if its content is the same, the step to it was another."""
@@ -111,7 +107,7 @@ class Staging(Log):
     def _is_file_of(self, done: Frame, version: Version) -> bool:
         """Return whether the file at the destination, which is of a version, has the content that a frame names."""
         fields = done.value()
-        return bool(version.size == fields["size"] and self._backend.digest() == fields["sha256"])
+        return bool(version.size == fields["size"] and file_digest(self._dataset.path) == fields["sha256"])
 
     @property
     def replaced_version(self) -> str:
@@ -149,33 +145,37 @@ class Staging(Log):
         """Publish the dataset, then its changes; return the summary."""
         self.flush()
         dataset = self._dataset
-        summary = {"path": _lasting(dataset.destination), "rows": self.rows, **self.summary}
+        summary = {"path": lasting(dataset.destination), "rows": self.rows, **self.summary}
         fingerprint = "" if self.digest is None else dataset.fingerprint(self.digest, self._owner)
-        kept = bool(fingerprint and self.replaced and self.replaced.fingerprint == fingerprint)
-        has_changes = self.changes is not None and not kept
-        if self.changes is not None:
-            summary["changes"] = _lasting(str(dataset.changes)) if has_changes else None
+        kept = self._noted if fingerprint and self.replaced and self.replaced.fingerprint == fingerprint else None
         if self.digest is not None:
             summary["changed"] = not kept
         with self._backend.new_file() as new, closing(ScratchFile()) as changes:
-            if self.changes is not None and has_changes:
-                self.changes(_path_to(changes.descriptor))
-            size = self._noted.size if kept and self._noted else self._converted(new)
+            if self.changes is not None:
+                summary["changes"] = None if kept else lasting(dataset.changes)
+                if not kept:
+                    self.changes(_path_to(changes.descriptor))
+            if not kept:
+                self._convert(new)
+            summary["bytes"] = kept.size if kept else new.size
             done = self.finish(
                 {
                     "fingerprint": fingerprint,
-                    "size": size,
+                    "size": summary["bytes"],
                     "sha256": "" if kept else new.digest(),
-                    "kept": kept,
-                    "changes": has_changes,
-                    "summary": {**summary, "bytes": size},
+                    "kept": bool(kept),
+                    "changes": self.changes is not None and not kept,
+                    "summary": summary,
                 },
                 changes.content,
             )
-            return self._publish_rest(done, self._published(done, new))
+            if not kept:
+                return self._publish_rest(done, self._published(done, new))
+            self._check_noted()
+            return self._publish_rest(done, kept)
 
-    def _converted(self, new: NewFile) -> int:
-        """Write the file that is to be published; return its size."""
+    def _convert(self, new: NewFile) -> None:
+        """Write the file that is to be published."""
         dataset = self._dataset
         place = dataset.destination if is_local(dataset.path) else tempfile.gettempdir()
         with naming_path(place, "written", self._backend.hint):
@@ -184,47 +184,62 @@ class Staging(Log):
             else:
                 file = _path_to(new.descriptor)
                 write_table(dataset.format, file, dataset.view, self.records(), dataset.csv_formulas)
-        return new.size
 
     def _published(self, done: Frame, new: NewFile) -> Version:
         """Replace the noted version; return the new one."""
-        if done.value()["kept"] and self._noted:
-            self._check_noted()
-            return self._noted
         self.check()
         try:
             return self._backend.publish(new, self._noted)
-        except ConflictError as error:
+        except DestinationReplacedError:
             found = self._backend.version()
             if found is None or self._is_of_another(self._manifest_of(found)) or not self._is_file_of(done, found):
-                raise replaced_error(self._dataset.destination) from error
+                raise
             # It is there: only the reply was lost.
             return found
 
     def _publish_rest(self, done: Frame, version: Version) -> dict[str, Any]:
         """Do what is left once the file is at the destination; return the summary."""
-        if self._changes_backend and done.value()["changes"]:
+        fields = done.value()
+        if self._changes_backend and fields["changes"]:
             self._publish_changes(self._changes_backend, done)
         self.check()
-        fields = done.value()
         self._backend.put(_MANIFEST, json_line(Manifest(self._owner, fields["fingerprint"], version)))
         summary: dict[str, Any] = fields["summary"]
         self.end(summary)
         self.finished = summary
-        with suppress(OSError):
-            self._backend.sweep()
+        with suppress(OSError), naming_path(self._dataset.path, "written"):
+            self._sweep()
         return summary
 
     def _publish_changes(self, backend: Backend, done: Frame) -> None:
+        path = self._dataset.changes
         with backend.new_file() as new:
-            with naming_path(str(self._dataset.changes), "written", self._backend.hint):
+            with naming_path(path, "written", self._backend.hint):
                 new.write(done.lines.blocks())
             self.check()
             try:
                 backend.publish(new, self._noted_changes)
-            except ConflictError as error:
-                if backend.digest() != new.digest():
-                    raise replaced_error(self._dataset.changes) from error
+            except DestinationReplacedError:
+                if file_digest(path_of(path)) != new.digest():
+                    raise
+
+    def _sweep(self) -> None:
+        """Remove what nobody has written to for seven days: folders of owners, and files whose writers died."""
+        fs, top = self._dataset.path.fs, self._backend.folder
+        folders: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for path, info in fs.find(top, detail=True).items():
+            folder, _, name = path.rpartition(f"{top.strip('/')}/")[2].rpartition("/")
+            if folder:
+                folders.setdefault(folder, {})[name] = info
+            elif name.endswith(PART) and self._is_stale(info):
+                self._backend.remove("", [name])
+        for folder, files in folders.items():
+            if all(map(self._is_stale, files.values())):
+                self._backend.remove(folder, files)
+
+    def _is_stale(self, info: Mapping[str, Any]) -> bool:
+        written = modified_time(info)
+        return written is not None and self._dataset.clock() - written > _STALE_SECONDS
 
 
 class Dataset:
@@ -254,7 +269,7 @@ class Dataset:
         # The path of the file of changes that is published after it; None for none.
         self.changes = changes
         self.view = view
-        self._clock = clock
+        self.clock = clock
 
     def published(self, owner: Owner) -> dict[str, Any] | None:
         """
@@ -265,11 +280,11 @@ class Dataset:
         DestinationReplacedError if somebody else publishes meanwhile.
         """
         check_store(self.path, "destination")
-        with closing(backend_of(self.path, self._clock)) as backend:
+        with closing(backend_of(self.path)) as backend:
             names = backend.names(owner.folder)
             if not claims_in(names):
                 return None
-            history = read_history(backend, owner.folder, names)
+            history = History(backend, owner.folder, names)
             summary = history.summary(owner.turn)
             if summary is not None or not history.done:
                 return summary
@@ -284,8 +299,8 @@ class Dataset:
         The dataset is published when the block ends. If the block raises, an older dataset stays, and the commits stay
         for the next attempt. Raise DestinationInUseError if another attempt of the same owner has begun since, and when
         the block ends DestinationReplacedError if somebody else has published since. Before the block begins, raise
-        OSError if the destination cannot be written; PermanentError if Parquet lacks pyarrow, if a task mapped beside
-        this one has published there, or if another version of this package has staged there.
+        OSError if the destination cannot be written; PermanentError if Parquet lacks pyarrow, or if a task mapped
+        beside this one has published there.
         """
         with self._staged(owner) as staging:
             if staging.finished is not None:
@@ -305,19 +320,22 @@ class Dataset:
 
     def keep(self, owner: Owner, name: str, content: bytes) -> str:
         """Keep a file for the attempts of an owner until one has published; return its path. :meth:`check` first."""
-        with closing(backend_of(self.path, self._clock)) as backend:
+        with closing(backend_of(self.path)) as backend:
             backend.put(f"{owner.folder}/{name}", content)
-            return backend.path_of(f"{owner.folder}/{name}")
+            # By the text: a path object would make one of two slashes.
+            parent, name_of_folder = self.destination.rpartition("/")[0], backend.folder.rpartition("/")[2]
+            top = backend.folder if is_local(self.path) else f"{parent}/{name_of_folder}"
+            return f"{top}/{owner.folder}/{name}"
 
     @contextmanager
     def _staged(self, owner: Owner) -> Iterator[Staging]:
         check_format(self.format)
         check_store(self.path, "destination")
-        with closing(backend_of(self.path, self._clock)) as backend:
+        with closing(backend_of(self.path)) as backend:
             if self.changes is None:
                 yield Staging(self, owner, backend, None)
                 return
-            with closing(backend_of(path_of(self.changes), self._clock)) as changes:
+            with closing(backend_of(path_of(self.changes))) as changes:
                 yield Staging(self, owner, backend, changes)
 
     def fingerprint(self, digest: str, owner: Owner) -> str:
@@ -326,16 +344,11 @@ class Dataset:
         return hashlib.sha256("\0".join(shape).encode()).hexdigest()
 
 
-def backend_of(path: ObjectStoragePath, clock: Callable[[], float]) -> Backend:
+def backend_of(path: ObjectStoragePath) -> Backend:
     """Return the operations for a file."""
-    return LocalBackend(path, clock) if is_local(path) else StoreBackend(path, clock)
+    return LocalBackend(path) if is_local(path) else StoreBackend(path)
 
 
 def _path_to(descriptor: int) -> Path:
     # This path leads to the open file, even if its name has been taken since.
     return Path(f"/dev/fd/{descriptor}")
-
-
-def _lasting(text: str) -> str:
-    path = path_of(text)
-    return lasting(path) if is_local(path) else text

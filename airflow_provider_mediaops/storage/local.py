@@ -5,22 +5,22 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version, new_token
-from airflow_provider_mediaops.storage.errors import conflict_error, locked_error, unconditional_error
+from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import DestinationInUseError
+from airflow_provider_mediaops.storage.errors import naming_path, replaced_error, unconditional_error
 from airflow_provider_mediaops.storage.files import (
-    PART,
+    NamedFolder,
+    Version,
     adopt_mode,
     beside,
     check_own_folder,
     create,
-    naming_path,
     part_of,
     replacing,
     sync_names,
@@ -28,12 +28,12 @@ from airflow_provider_mediaops.storage.files import (
     temporary_file,
     write_at,
 )
-from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile, digest_of
+from airflow_provider_mediaops.storage.scratch import ByteRange, NewFile
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Claim
+    from airflow_provider_mediaops.storage.log import Claim
 
 # A kill loses nothing that was written; a power failure loses this much at most.
 _SYNC_SECONDS = 5.0
@@ -53,7 +53,7 @@ class LocalFolder(NamedFolder):
     """
 
     def __init__(self, path: ObjectStoragePath, folder: Path) -> None:
-        super().__init__(path)
+        super().__init__(path, str(folder))
         self._folder = folder
         with naming_path(folder.parent, "written"):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,9 +76,7 @@ class LocalFolder(NamedFolder):
         """Return a small file; None if there is none."""
         with self._reading():
             try:
-                # A named pipe is not waited for.
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                descriptor = os.open(self._folder / name, flags)
+                descriptor = _open(self._folder / name)
             except FileNotFoundError:
                 return None
             with open(descriptor, "rb") as file:  # noqa: PTH123 a descriptor has no path
@@ -91,7 +89,7 @@ class LocalFolder(NamedFolder):
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
         """
-        Create a small file in one step, by a link; raise ConflictError if there is one.
+        Create a small file in one step, by a link; raise DestinationReplacedError if there is one.
 
         Raise PermanentError if the file system has no links.
         """
@@ -103,25 +101,24 @@ class LocalFolder(NamedFolder):
             with temporary_file(part) as descriptor:
                 write_at(descriptor, content, 0)
                 os.fsync(descriptor)
-                self._link(part, name)
+                try:
+                    os.link(part, self._folder / name)
+                except FileExistsError as error:
+                    raise replaced_error(self._path) from error
+                except OSError as error:
+                    if error.errno not in _NO_LINKS:
+                        raise
+                    reason = f"its file system has no hard links ({error.strerror or error})"
+                    raise unconditional_error(self._path, reason) from error
             sync_names(self._folder)
 
-    def _link(self, part: Path, name: str) -> None:
-        try:
-            os.link(part, self._folder / name)
-        except FileExistsError as error:
-            raise conflict_error(self._path) from error
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            reason = f"its file system has no hard links ({error.strerror or error})"
-            raise unconditional_error(self._path, reason) from error
-
     def remove(self, folder: str, names: Iterable[str]) -> None:
-        """Remove files of a folder within this one; those that are gone are nobody's business."""
+        """Remove files of a folder within this one, and the folder if it is empty then."""
         with self._writing():
             for name in names:
                 (self._folder / folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self._folder / folder).rmdir()
 
 
 class LocalBackend(LocalFolder):
@@ -135,17 +132,12 @@ class LocalBackend(LocalFolder):
     hold_seconds = 0.0
     hold_bytes = 0
 
-    def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
+    def __init__(self, path: ObjectStoragePath) -> None:
         with naming_path(path, "written"):
             self._target = target_of(path)
         super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
-        self._clock = clock
         self._log, self._end, self._synced = -1, 0, time.monotonic()
         self._opened: list[int] = []
-
-    def path_of(self, name: str) -> str:
-        """Return the path of a file in the hidden folder."""
-        return str(self._folder / name)
 
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the file of a claim."""
@@ -177,7 +169,7 @@ class LocalBackend(LocalFolder):
         """Open files of a log, and yield where each can be read."""
         for name in names:
             with self._reading():
-                descriptor = os.open(self._folder / folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                descriptor = _open(self._folder / folder / name)
                 self._opened.append(descriptor)
                 yield name, ByteRange(descriptor, 0, os.fstat(descriptor).st_size)
 
@@ -187,26 +179,16 @@ class LocalBackend(LocalFolder):
             return self._current()
 
     def _current(self) -> Version | None:
-        try:
+        with suppress(FileNotFoundError):
             return _version_of(self._target.stat())
-        except FileNotFoundError:
-            return None
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the file; empty if there is none."""
-        with self._reading():
-            try:
-                with self._target.open("rb") as file:
-                    return digest_of(iter(lambda: file.read(1024 * 1024), b""))
-            except FileNotFoundError:
-                return ""
+        return None
 
     @contextmanager
     def new_file(self) -> Iterator[NewFile]:
         """Open a file in the hidden folder, so that it can be renamed; it is removed when the block ends."""
-        path = self._folder / f"{new_token()}{PART}"
         with self._writing():
             self._make_folder()
+        path = part_of(self._folder / "new")
         # With the permissions of any new file; here nobody else can look at it.
         with temporary_file(path, 0o666) as descriptor:
             yield NewFile(descriptor, path)
@@ -215,14 +197,14 @@ class LocalBackend(LocalFolder):
         """
         Rename a file to its destination, under a lock; return the new version.
 
-        Raise ConflictError if another version than ``replaces`` is there; None means that there is none.
+        Raise DestinationReplacedError if another version than ``replaces`` is there; None means that there is none.
         """
         with self._writing():
             adopt_mode(new.descriptor, self._target)
             os.fsync(new.descriptor)
             with self._locked():
                 if self._current() != replaces:
-                    raise conflict_error(self._path)
+                    raise replaced_error(self._path)
                 (new.path or self._target).replace(self._target)
             sync_names(self._target.parent)
             # Not the version that is there now, which may be another run's.
@@ -235,30 +217,26 @@ class LocalBackend(LocalFolder):
             ends = time.monotonic() + _LOCK_SECONDS
             while not _try_lock(descriptor):
                 if time.monotonic() > ends:
-                    raise locked_error(self._path)
+                    raise DestinationInUseError(
+                        f"{unsigned(str(self._path))} is being published by another process, which has held its lock "
+                        "for half a minute: it may have been stopped. This attempt ends; the next one publishes what "
+                        "is staged. If no task is at work, end that process.",
+                        service="storage",
+                    )
                 time.sleep(_LOCK_PAUSE_SECONDS)
             yield
         finally:
             os.close(descriptor)
 
-    def sweep(self) -> None:
-        """Remove what nobody has written to for long: folders of owners, and files whose writers died."""
-        with self._writing():
-            for path in self._folder.iterdir():
-                if path.is_dir() and not path.is_symlink():
-                    if self._is_stale([path, *path.iterdir()]):
-                        shutil.rmtree(path)
-                elif path.name.endswith(PART) and self._is_stale([path]):
-                    path.unlink(missing_ok=True)
-
-    def _is_stale(self, paths: Iterable[Path]) -> bool:
-        latest = max(path.lstat().st_mtime for path in paths)
-        return self._clock() - latest > STALE_SECONDS
-
     def close(self) -> None:
         """Close the files of claims."""
         while self._opened:
             os.close(self._opened.pop())
+
+
+def _open(file: Path) -> int:
+    # No link is followed, and a named pipe is not waited for.
+    return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _version_of(status: os.stat_result) -> Version:

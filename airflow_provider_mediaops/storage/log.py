@@ -8,9 +8,11 @@ from none. A bad frame, or a missing one, ends the log; what is before it stands
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
+import secrets
 import time
 import zlib
 from array import array
@@ -19,34 +21,68 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.backend import LAST, Claim, claims_in, next_claim, read_name
-from airflow_provider_mediaops.storage.errors import removed_error, superseded_error, unknown_version_error
+from airflow_provider_mediaops.progress import counted
+from airflow_provider_mediaops.storage.errors import superseded_error
 from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
 from airflow_provider_mediaops.storage.scratch import ByteRange
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.storage.backend import Backend
+    from typing import TypeAlias
+
+    from airflow_provider_mediaops.storage.local import LocalBackend
+    from airflow_provider_mediaops.storage.object_store import StoreBackend
+
+    #: What a disk and an object store have in common. Each raises an ``OSError`` that names the file if it refuses.
+    Backend: TypeAlias = LocalBackend | StoreBackend
 
 # Records and a state; the end of all records before it; all is ready to be published; it is published.
 Kind = Literal["rows", "anew", "done", "last"]
 
 _log = logging.getLogger(__name__)
 
-_VERSION = 1
 _HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
 # A header has a few numbers.
 _MAX_HEADER_BYTES = 4096
+# What follows the claim in the name of the frame that ends a log.
+_LAST = "last"
+_NAME = re.compile(r"([0-9]{4,18})-([0-9a-f]{8})(?:-([0-9]{6,18}|last))?", re.ASCII)
+
+
+class Claim(NamedTuple):
+    """One attempt: the highest one is in force."""
+
+    number: int  # one higher than the highest that the attempt has listed
+    token: str  # makes two attempts with one number differ
+
+    def __str__(self) -> str:
+        return f"{self.number:04}-{self.token}"
+
+
+def read_name(name: str) -> tuple[Claim, str] | None:
+    """Return the claim in a name, and what follows it: nothing, the number of a segment, or ``last``."""
+    found = _NAME.fullmatch(name)
+    return (Claim(int(found[1]), found[2]), found[3] or "") if found else None
+
+
+def claims_in(names: Iterable[str]) -> set[Claim]:
+    """Return the claims that a listing shows."""
+    return {found[0] for name in names if (found := read_name(name))}
+
+
+def next_claim(names: Iterable[str]) -> Claim:
+    """Return a claim that is higher than all that a listing shows."""
+    return Claim(1 + max((claim.number for claim in claims_in(names)), default=0), secrets.token_hex(4))
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """The header of a frame, as it is written."""
 
-    version: int
+    version: Literal[1]
     number: int
     kind: Kind
     rows: int  # the number of records up to its end
@@ -67,7 +103,36 @@ class Frame:
 
     def value(self) -> Any:
         """Return its data."""
-        return parse_json(b"".join(self.data.blocks()))
+        return parse_json(self.data.read())
+
+
+def _encoded(header: Header, data: bytes, blocks: Iterable[bytes] = ()) -> bytes:
+    """Return all of a frame that stands before its lines."""
+    text = json_line(header)
+    crc = zlib.crc32(data, zlib.crc32(text))
+    for block in blocks:
+        crc = zlib.crc32(block, crc)
+    return b"%08x %b\n%b" % (crc, text, data)
+
+
+def _frame_at(file: int, start: int) -> Frame | None:
+    """Read a frame; None if it is not as it was written, or another version of this package has written it."""
+    import msgspec
+
+    found = _HEADER.match(os.pread(file, _MAX_HEADER_BYTES, start))
+    if found is None:
+        return None
+    try:
+        header = msgspec.json.decode(found[2], type=Header)
+        at = start + found.end()
+        data = ByteRange(file, at, at + header.data)
+        lines = ByteRange(file, data.end, data.end + header.size)
+        crc = zlib.crc32(found[2])
+        for block in ByteRange(file, data.start, lines.end).blocks():
+            crc = zlib.crc32(block, crc)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    return Frame(header, data, lines) if crc == int(found[1], 16) else None
 
 
 @dataclass(slots=True)
@@ -75,7 +140,6 @@ class ClaimLog:
     """The frames of one claim up to the first that is bad or missing."""
 
     claim: Claim
-    name: str
     parts: list[ByteRange] = field(default_factory=list)
     # There may be a million frames, so they are counted here, and read once more where they are wanted.
     count: int = 0
@@ -98,51 +162,28 @@ class ClaimLog:
         number = 0
         for part in self.parts:
             start = part.start
-            while (
-                start < part.end and (frame := _frame_at(part.file, start, self.name)) and frame.header.number == number
-            ):
+            while start < part.end and (frame := _frame_at(part.file, start)) and frame.header.number == number:
                 yield frame
                 number += 1
                 start = frame.lines.end
 
 
-def _encoded(header: Header, data: bytes, blocks: Iterable[bytes] = ()) -> bytes:
-    """Return all of a frame that stands before its lines."""
-    text = json_line(header)
-    crc = zlib.crc32(data, zlib.crc32(text))
-    for block in blocks:
-        crc = zlib.crc32(block, crc)
-    return b"%08x %b\n%b" % (crc, text, data)
-
-
-def _frame_at(file: int, start: int, name: str) -> Frame | None:
-    """Read a frame; None if it is not as it was written."""
-    import msgspec
-
-    found = _HEADER.match(os.pread(file, _MAX_HEADER_BYTES, start))
-    if found is None:
-        return None
-    try:
-        fields = parse_json(found[2])
-        if (version := fields["version"]) != _VERSION:
-            raise unknown_version_error(name, version)
-        header = msgspec.convert(fields, Header)
-        at = start + found.end()
-        data = ByteRange(file, at, at + header.data)
-        lines = ByteRange(file, data.end, data.end + header.size)
-        crc = zlib.crc32(found[2])
-        for block in ByteRange(file, data.start, lines.end).blocks():
-            crc = zlib.crc32(block, crc)
-    except (KeyError, TypeError, ValueError, msgspec.ValidationError):
-        return None
-    return Frame(header, data, lines) if crc == int(found[1], 16) else None
-
-
 class History:
-    """What the earlier attempts of an owner have left."""
+    """What the attempts of an owner that a listing shows have left, or those below a claim."""
 
-    def __init__(self, logs: Mapping[Claim, ClaimLog]) -> None:
-        newest_first = [logs[claim] for claim in sorted(logs, reverse=True)]
+    def __init__(self, backend: Backend, folder: str, names: Iterable[str], below: Claim | None = None) -> None:
+        found = {name: parts for name in names if (parts := read_name(name)) and (below is None or parts[0] < below)}
+        logs: dict[Claim, ClaimLog] = {}
+        for name, part in backend.load(folder, sorted(found, key=lambda name: (found[name][0], len(name), name))):
+            claim, rest = found[name]
+            log = logs.setdefault(claim, ClaimLog(claim))
+            if rest != _LAST:
+                log.parts.append(part)
+            elif frame := _frame_at(part.file, part.start):
+                log.last = frame.value()
+        for log in logs.values():
+            log.read()
+        newest_first = [logs[claim] for claim in sorted(logs, reverse=True) if logs[claim].count or logs[claim].last]
         #: What the newest last frame says. What is older counts only if a newer frame goes on from it.
         self.last = next((log.last for log in newest_first if log.last is not None), None)
         #: The logs that are newer, from the newest on.
@@ -179,22 +220,6 @@ def _chain_to(logs: Mapping[Claim, ClaimLog], log: ClaimLog) -> list[tuple[Claim
     return chain[::-1]
 
 
-def read_history(backend: Backend, folder: str, names: Iterable[str], below: Claim | None = None) -> History:
-    """Read the logs of all claims that are listed, or of those below one."""
-    found = {name: parts for name in names if (parts := read_name(name)) and (below is None or parts[0] < below)}
-    logs: dict[Claim, ClaimLog] = {}
-    for name, part in backend.load(folder, sorted(found, key=lambda name: (found[name][0], len(name), name))):
-        claim, rest = found[name]
-        log = logs.setdefault(claim, ClaimLog(claim, f"{folder}/{claim}"))
-        if rest != LAST:
-            log.parts.append(part)
-        elif frame := _frame_at(part.file, part.start, log.name):
-            log.last = frame.value()
-    for log in logs.values():
-        log.read()
-    return History({claim: log for claim, log in logs.items() if log.count or log.last})
-
-
 class Log:
     """The log as one attempt reads and writes it; DestinationInUseError if another claims it at the same time."""
 
@@ -202,13 +227,14 @@ class Log:
         self._backend, self._folder, self._destination, self._turn = backend, folder, destination, list(turn)
         self._claim = next_claim(backend.names(folder))
         backend.claim(folder, self._claim)
-        history = read_history(backend, folder, self.check(), self._claim)
+        history = History(backend, folder, self.check(), self._claim)
         if history.is_newer(turn):
             raise superseded_error(destination)
         #: The summary, if the dataset is published and nothing is left to do.
         self.finished = history.summary(turn)
         #: As :attr:`History.done`.
         self.done_frames = history.done
+        # The claim and the number of the last frame that counts, of an earlier attempt; the number of the next frame.
         self._tip: tuple[int, str, int] | None = None
         self._number = 0
         self._is_broken = False
@@ -240,8 +266,8 @@ class Log:
                 state = frame.data
             self._appended_rows = frame.header.rows
         if state:
-            self._state = b"".join(state.blocks())
-        self._tip = (log.claim.number, log.claim.token, count - 1)
+            self._state = state.read()
+        self._tip = (*log.claim, count - 1)
 
     def _add(self, lines: ByteRange) -> None:
         if lines.end > lines.start:
@@ -272,7 +298,9 @@ class Log:
         if max(claims, default=self._claim) > self._claim:
             raise superseded_error(self._destination)
         if self._claim not in claims:
-            raise removed_error(self._destination)
+            path = unsigned(str(self._destination))
+            what = f"the hidden folder beside {path} was removed while the task wrote; the next attempt starts anew"
+            raise OSError(errno.ESTALE, what)
         return names
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Any) -> None:
@@ -305,7 +333,8 @@ class Log:
         """Write the commits that are held back."""
         if self._held is not None:
             lines = bytes(self._held)
-            self._append("rows", self._state, lambda: [lines], len(lines), self._held_rows)
+            frame = self._append("rows", self._state, lambda: [lines], len(lines), self._held_rows)
+            self._add(frame.lines)
             self._held, self._held_rows = None, 0
         self._since = time.monotonic()
 
@@ -328,20 +357,17 @@ class Log:
         self.check()
         rows += self._appended_rows
         before = self._tip if self._number == 0 else None
-        header = Header(_VERSION, self._number, kind, rows, len(data), size, before)
+        header = Header(1, self._number, kind, rows, len(data), size, before)
         head = _encoded(header, data, blocks())
         # A frame that may be there is not written a second time with other records.
         self._is_broken = True
         part = self._backend.append(self._number, _with_head(head, blocks()), durable=kind != "rows")
         self._is_broken = False
-        at = part.start + len(head)
-        frame = Frame(header, ByteRange(part.file, at - len(data), at), ByteRange(part.file, at, part.end))
-        if kind == "rows":
-            self._add(frame.lines)
         self._appended_rows = rows
         self._number += 1
         self._hint()
-        return frame
+        at = part.start + len(head)
+        return Frame(header, ByteRange(part.file, at - len(data), at), ByteRange(part.file, at, part.end))
 
     def _hint(self) -> None:
         rows = self._appended_rows
@@ -354,9 +380,9 @@ class Log:
         After a DestinationInUseError, the newer attempt returns what this one has published.
         """
         self.check()
-        name = f"{self._claim}-{LAST}"
+        name = f"{self._claim}-{_LAST}"
         data = json_line({"summary": summary, "turn": self._turn})
-        header = Header(_VERSION, 0, "last", self.rows, len(data), 0, None)
+        header = Header(1, 0, "last", self.rows, len(data), 0, None)
         self._backend.put(f"{self._folder}/{name}", _encoded(header, data))
         names = self.check()
         rest = [each for each in names if each != name]
@@ -366,10 +392,10 @@ class Log:
                 self._backend.remove(self._folder, rest)
             except PermissionError:
                 _log.warning(
-                    "%s is written, but %d staged object(s) beside it could not be removed: give the key of the "
+                    "%s is written, but %s beside it could not be removed: give the key of the "
                     "connection the right to delete. The next task that may delete removes them after seven days.",
                     unsigned(str(self._destination)),
-                    len(rest),
+                    counted(len(rest), "staged object"),
                 )
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -379,7 +405,10 @@ class Log:
     def lines(self, start: int = 0) -> Iterator[bytes]:
         """Yield the committed records from a place on, in bytes, as JSON without a line end."""
         for part in self._parts(start):
-            yield from _lines_in(part)
+            rest = b""
+            for block in part.blocks():
+                *lines, rest = (rest + block).split(b"\n")
+                yield from lines
 
     def line(self, start: int, size: int) -> bytes:
         """Return the committed record that begins at a place, in bytes, as JSON."""
@@ -398,13 +427,6 @@ class Log:
             begin = self._ends[index - 1] if index else 0
             at = self._starts[index]
             yield ByteRange(self._files[index], at + max(0, start - begin), at + self._ends[index] - begin)
-
-
-def _lines_in(part: ByteRange) -> Iterator[bytes]:
-    rest = b""
-    for block in part.blocks():
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
 
 
 def _with_head(head: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:

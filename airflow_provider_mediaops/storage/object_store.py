@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow_provider_mediaops.storage.backend import STALE_SECONDS, NamedFolder, Version
-from airflow_provider_mediaops.storage.errors import ConflictError, code_of, conflict_error, unconditional_error
-from airflow_provider_mediaops.storage.files import beside, content_tag, modified_time, put
-from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile, digest_of
+from airflow_provider_mediaops.exceptions import DestinationReplacedError
+from airflow_provider_mediaops.storage.errors import code_of, replaced_error, unconditional_error
+from airflow_provider_mediaops.storage.files import NamedFolder, Version, beside, content_tag, file_digest, put
+from airflow_provider_mediaops.storage.scratch import ByteRange, ScratchFile
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_mediaops.storage.backend import Claim
+    from airflow_provider_mediaops.storage.log import Claim
     from airflow_provider_mediaops.storage.scratch import NewFile
 
 # The maximum of objects that one call removes.
@@ -35,7 +35,7 @@ _MAX_OBJECTS = 100
 # dataset.
 _BLOCK_BYTES = 1024 * 1024
 _BLOCKS_AT_ONCE = 32
-# A larger file is sent and read in several requests. S3 takes 10,000 parts of at least 5 MB.
+# A larger file is sent in several requests. S3 takes 10,000 parts of at least 5 MB.
 _PART_BYTES = 16 * 1024 * 1024
 # What S3 and its like reply if they know no conditions.
 _UNKNOWN_CODES = {"NotImplemented", "501"}
@@ -47,76 +47,74 @@ class StoreFolder(NamedFolder):
     """A folder of an object store that shows at once what was written. Errors name ``path``."""
 
     def __init__(self, path: ObjectStoragePath, folder: str) -> None:
-        super().__init__(path)
-        self._fs, self._folder = path.fs, folder
+        super().__init__(path, folder)
+        self._fs = path.fs
         self._write_if = conditional_write(self._fs)
         self._sizes: dict[str, int] = {}
 
     def names(self, folder: str = "") -> list[str]:
         """List this folder or one within it, as it is now; an absent one is empty."""
-        with self._reading():
+        found: list[dict[str, Any]] = []
+        with self._reading(), suppress(FileNotFoundError):
             # Some clients cache what they have listed.
             self._fs.invalidate_cache()
-            try:
-                found = self._fs.ls(f"{self._folder}/{folder}".rstrip("/"), detail=True)
-            except FileNotFoundError:
-                found = []
+            found = self._fs.ls(f"{self.folder}/{folder}".rstrip("/"), detail=True)
         self._sizes = {info["name"].rstrip("/").rpartition("/")[2]: int(info.get("size") or 0) for info in found}
         return list(self._sizes)
 
     def read(self, name: str) -> bytes | None:
         """Return a small object; None if there is none."""
-        with self._reading():
+        with self._reading(), suppress(FileNotFoundError):
             self._fs.invalidate_cache()
-            try:
-                content: bytes = self._fs.cat_file(f"{self._folder}/{name}")
-            except FileNotFoundError:
-                return None
-        return content
+            content: bytes = self._fs.cat_file(f"{self.folder}/{name}")
+            return content
+        return None
 
     def put(self, name: str, content: bytes) -> None:
         """Write a small object."""
-        put(self._path, f"{self._folder}/{name}", lambda target: self._fs.pipe_file(target, content), self.hint)
+        self._send(name, lambda target: self._fs.pipe_file(target, content))
+
+    def _send(self, name: str, send: Callable[[str], object]) -> None:
+        put(self._path, f"{self.folder}/{name}", send, self.hint)
 
     def create(self, name: str, content: bytes, *, is_first: bool) -> None:
         """
-        Create a small object by a conditional write; raise ConflictError if there is one.
+        Create a small object by a conditional write; raise DestinationReplacedError if there is one.
 
         If nothing depends on it yet, ``is_first``, the store is tried: PermanentError if it cannot refuse to replace
         one.
         """
         with closing(ScratchFile()) as new:
             new.append(content)
-            put(self._path, f"{self._folder}/{name}", lambda target: self._create(target, new), self.hint)
+            self._send(name, partial(self._create, new))
             if is_first:
                 # A server may ignore the condition, although its client knows it: the second creation has to fail.
-                with self._writing(), suppress(ConflictError):
-                    self._create(f"{self._folder}/{name}", new)
+                with self._writing(), suppress(DestinationReplacedError):
+                    self._create(new, f"{self.folder}/{name}")
                     raise unconditional_error(self._path)
 
-    def _create(self, target: str, new: NewFile) -> None:
+    def _create(self, new: NewFile, target: str) -> None:
         try:
             self._write_if(target, new, None)
         except Exception as error:
-            if is_unconditional(error):
+            if _is_unconditional(error):
                 raise unconditional_error(self._path) from error
-            if is_conflict(error):
-                raise conflict_error(self._path) from error
+            if isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES:
+                raise replaced_error(self._path) from error
             raise
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
         """Remove objects of a folder."""
-        paths = [f"{self._folder}/{folder}/{name}" for name in names]
-        for start in range(0, len(paths), _MAX_OBJECTS):
-            batch = paths[start : start + _MAX_OBJECTS]
+        paths = [f"{self.folder}/{folder}/{name}" for name in names]
+        # Many stores remove a list with one request; but in a list, such characters are patterns.
+        has_signs = bool(set("*?[") & set(self.folder))
+        size = 1 if has_signs else _MAX_OBJECTS
+        for start in range(0, len(paths), size):
             with self._writing(), suppress(FileNotFoundError):
-                # Many stores remove a list with one request; but in a list, such characters are patterns.
-                if not set("*?[") & set(self._folder):
-                    self._fs.rm(batch)
-                    continue
-            for path in batch:
-                with self._writing(), suppress(FileNotFoundError):
-                    self._fs.rm_file(path)
+                if has_signs:
+                    self._fs.rm_file(paths[start])
+                else:
+                    self._fs.rm(paths[start : start + size])
 
 
 class StoreBackend(StoreFolder):
@@ -125,36 +123,29 @@ class StoreBackend(StoreFolder):
     hold_seconds = 5.0
     hold_bytes = 4 * 1024 * 1024
 
-    def __init__(self, path: ObjectStoragePath, clock: Callable[[], float]) -> None:
+    def __init__(self, path: ObjectStoragePath) -> None:
         folder, _, name = path.path.rpartition("/")
         super().__init__(path, f"{folder}/{beside(name, 'staging')}")
-        self._clock = clock
         self._claim = ""
         # All segments that were read or written here.
         self._spool = ScratchFile()
 
-    def path_of(self, name: str) -> str:
-        """Return the path of an object in the hidden folder."""
-        # By the text: a path object would make one of two slashes.
-        return f"{str(self._path).rpartition('/')[0]}/{self._folder.rpartition('/')[2]}/{name}"
-
     def claim(self, folder: str, claim: Claim) -> None:
         """Create the object of a claim."""
-        self.put(f"{folder}/{claim}", b"")
-        self._claim = f"{self._folder}/{folder}/{claim}"
+        self._claim = f"{folder}/{claim}"
+        self.put(self._claim, b"")
 
     def append(self, number: int, content: Iterable[bytes], *, durable: bool) -> ByteRange:
         """Write a segment of the claim that was created here; return where it can be read."""
         del durable  # every object is
-        part = self._spooled(content)
-        target = f"{self._claim}-{number:06}"
-        put(self._path, target, lambda name: self._send(name, part), self.hint)
+        part = self._spool.write(content)
+        self._send(f"{self._claim}-{number:06}", lambda target: self._write(target, part))
         return part
 
-    def _send(self, target: str, part: ByteRange, check: Callable[[], None] = lambda: None) -> None:
+    def _write(self, target: str, part: ByteRange, check: Callable[[], None] = lambda: None) -> None:
         """Write a part of a local file to an object, without a condition."""
         if part.end - part.start <= _PART_BYTES:
-            content = b"".join(part.blocks())
+            content = part.read()
             check()
             self._fs.pipe_file(target, content)
             return
@@ -177,11 +168,6 @@ class StoreBackend(StoreFolder):
                 out.closed = True
             raise
 
-    def _spooled(self, content: Iterable[bytes]) -> ByteRange:
-        start = self._spool.size
-        self._spool.write(content)
-        return ByteRange(self._spool.descriptor, start, self._spool.size)
-
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
         """Download objects of a log, and yield where each can be read; empty ones, such as claims, are left out."""
         blocks = [
@@ -192,22 +178,15 @@ class StoreBackend(StoreFolder):
         ]
         parts: dict[str, ByteRange] = {}
         for at in range(0, len(blocks), _BLOCKS_AT_ONCE):
-            batch = blocks[at : at + _BLOCKS_AT_ONCE]
-            paths = [f"{self._folder}/{folder}/{name}" for name, _, _ in batch]
+            batch, starts, ends = map(list, zip(*blocks[at : at + _BLOCKS_AT_ONCE], strict=True))
             with self._reading():
-                contents = self._fs.cat_ranges(paths, [start for _, start, _ in batch], [end for _, _, end in batch])
+                contents = self._fs.cat_ranges([f"{self.folder}/{folder}/{name}" for name in batch], starts, ends)
                 if error := next((each for each in contents if isinstance(each, Exception)), None):
                     raise error
-            for (name, _, _), content in zip(batch, contents, strict=True):
-                part = self._spooled([content])
+            for name, content in zip(batch, contents, strict=True):
+                part = self._spool.write([content])
                 parts[name] = part._replace(start=parts.get(name, part).start)
         yield from parts.items()
-
-    def _blocks_of(self, target: str, size: int) -> Iterator[bytes]:
-        for start in range(0, size, _PART_BYTES):
-            with self._reading():
-                # By name: the second place is start for some stores, and a version for S3.
-                yield self._fs.cat_file(target, start=start, end=min(start + _PART_BYTES, size))
 
     def version(self) -> Version | None:
         """Return the version of the object that is there now."""
@@ -222,12 +201,6 @@ class StoreBackend(StoreFolder):
             return None
         return None if info.get("type") == "directory" else Version(content_tag(info), int(info["size"]))
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the object; empty if there is none."""
-        with self._reading():
-            found = self._current()
-            return "" if found is None else digest_of(self._blocks_of(self._path.path, found.size))
-
     def new_file(self) -> AbstractContextManager[NewFile]:
         """Open a temporary file."""
         return closing(ScratchFile())
@@ -236,62 +209,45 @@ class StoreBackend(StoreFolder):
         """
         Write the object, conditionally if the client can; return the new version.
 
-        Raise ConflictError if another version is there. If a reply was lost, that may be the new one.
+        Raise DestinationReplacedError if another version is there. If a reply was lost, that may be the new one.
         """
-        return put(self._path, self._path.path, lambda _: self._replaced(new, replaces), self.hint)
+        return put(self._path, self._path.path, partial(self._replaced, new, replaces), self.hint)
 
-    def _replaced(self, new: NewFile, replaces: Version | None) -> Version:
+    def _replaced(self, new: NewFile, replaces: Version | None, target: str) -> Version:
         # With conditions, too: a store may ignore them.
         self._check(replaces)
         try:
-            tag = self._write_if(self._path.path, new, replaces.tag if replaces else None)
+            tag = self._write_if(target, new, replaces.tag if replaces else None)
             return Version(tag, new.size) if tag else self._own_version(new)
         except Exception as error:
-            if not is_unconditional(error):
+            if not _is_unconditional(error):
                 # Each client has errors of its own for a condition that does not hold; the version shows it.
                 self._check(replaces, error)
                 raise
-        self._send(self._path.path, new.content, lambda: self._check(replaces))
+        self._write(target, new.content, lambda: self._check(replaces))
         return self._own_version(new)
 
     def _check(self, replaces: Version | None, cause: Exception | None = None) -> None:
         if self._current() != replaces:
-            raise conflict_error(self._path) from cause
+            raise replaced_error(self._path) from cause
 
     def _own_version(self, new: NewFile) -> Version:
         """Return the version of what was just written, if the reply does not say it: only the content can."""
         found = self._current()
         # The second look shows that the content was read of this version: a rule of the protocol.
-        if found is None or found.size != new.size or self.digest() != new.digest() or self._current() != found:
-            raise conflict_error(self._path)
+        if found is None or found.size != new.size or file_digest(self._path) != new.digest():
+            raise replaced_error(self._path)
+        self._check(found)
         return found
-
-    def sweep(self) -> None:
-        """Remove the objects in folders of owners that nobody has written to for long."""
-        with self._reading():
-            found: Mapping[str, Mapping[str, Any]] = self._fs.find(self._folder, detail=True)
-        folders: dict[str, list[tuple[str, float | None]]] = {}
-        for path, info in found.items():
-            folder, _, name = path.rpartition(f"{self._folder.strip('/')}/")[2].partition("/")
-            if name:
-                folders.setdefault(folder, []).append((name, modified_time(info)))
-        for folder, files in folders.items():
-            if all(written is not None and self._clock() - written > STALE_SECONDS for _, written in files):
-                self.remove(folder, [name for name, _ in files])
 
     def close(self) -> None:
         """Remove the local copies."""
         self._spool.close()
 
 
-def is_unconditional(error: Exception) -> bool:
+def _is_unconditional(error: Exception) -> bool:
     """Return whether a store, or its client, replies to a write that it knows no such condition."""
     return isinstance(error, NotImplementedError) or code_of(error) in _UNKNOWN_CODES
-
-
-def is_conflict(error: Exception) -> bool:
-    """Return whether a store replies to the condition that there is no object that there is one."""
-    return isinstance(error, FileExistsError) or code_of(error) in _CONFLICT_CODES
 
 
 def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:
@@ -311,14 +267,13 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     target = {"Bucket": bucket, "Key": key}
     condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": f'"{tag}"'}
     if new.size <= _PART_BYTES:
-        return content_tag(fs.call_s3("put_object", Body=b"".join(new.content.blocks()), **target, **condition))
+        return content_tag(fs.call_s3("put_object", Body=new.content.read(), **target, **condition))
     # The client's own upload in parts drops the condition and the reply.
     upload = {**target, "UploadId": fs.call_s3("create_multipart_upload", **target)["UploadId"]}
     try:
         parts = []
         for number, start in enumerate(range(0, new.size, _PART_BYTES), start=1):
-            body = b"".join(ByteRange(new.descriptor, start, min(start + _PART_BYTES, new.size)).blocks())
-            sent = fs.call_s3("upload_part", PartNumber=number, Body=body, **upload)
+            sent = fs.call_s3("upload_part", PartNumber=number, Body=new.read(start, _PART_BYTES), **upload)
             parts.append({"PartNumber": number, "ETag": sent["ETag"]})
         parts_of_file = {"MultipartUpload": {"Parts": parts}}
         return content_tag(fs.call_s3("complete_multipart_upload", **parts_of_file, **upload, **condition))
@@ -329,12 +284,12 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
 
 
 def _write_azure(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
-    with _reader(new) as content:
-        if tag is None:
-            return content_tag(fs.pipe_file(path, content, mode="create") or {})
+    condition: dict[str, Any] = {"mode": "create"}
+    if tag is not None:
         from azure.core import MatchConditions
 
         condition = {"etag": f'"{tag}"', "match_condition": MatchConditions.IfNotModified}
+    with _reader(new) as content:
         # Some versions of the client return no reply.
         return content_tag(fs.pipe_file(path, content, **condition) or {})
 
@@ -353,7 +308,7 @@ def _create(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     """Create an object by a client that knows no other condition, if it knows that."""
     if tag is not None or new.size > _PART_BYTES or "mode" not in signature(fs.pipe_file).parameters:
         raise NotImplementedError
-    fs.pipe_file(path, b"".join(new.content.blocks()), mode="create")
+    fs.pipe_file(path, new.content.read(), mode="create")
     return ""
 
 

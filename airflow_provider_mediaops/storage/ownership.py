@@ -1,4 +1,4 @@
-"""The owner of a dataset: the task instance that writes it, and a digest of its arguments."""
+"""The owner of a dataset or a file: the task instance that writes it, and a digest of its arguments."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import hashlib
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.storage.errors import mapped_overwrite_error, naming_path
+from airflow_provider_mediaops.storage.files import beside, write_whole
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.paths import path_of
+
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, ObjectStoragePath
     from typing_extensions import Self
 
     from airflow_provider_mediaops.storage.dataset import Dataset
@@ -101,3 +107,33 @@ def digest_of(values: Iterable[Any]) -> str:
     for value in values:
         digest.update(json.dumps(None if value is None else str(value)).encode() + b"\n")
     return digest.hexdigest()
+
+
+def refuse_shared_destination(file: str, owner: Owner, kind: str) -> None:
+    """
+    Raise PermanentError if a task that is mapped beside this one in the same run writes the same file.
+
+    Each map index has a record in a hidden folder beside the file, and a later run replaces it. A task writes its own
+    first and reads the others afterwards, so of two that begin together at least one is refused.
+    """
+    index = owner.task.rpartition("/")[2]
+    if not index.isdecimal():
+        return
+    folder, _, name = file.rpartition("/")
+    records = f"{folder}/{beside(name, 'mapped')}"
+    write_whole(path_of(f"{records}/{index}"), json_line(owner))
+    for other in _owners(path_of(records)):
+        if owner.is_mapped_beside(other):
+            raise mapped_overwrite_error(file, other.task, kind)
+
+
+def _owners(folder: ObjectStoragePath) -> Iterator[Owner]:
+    import msgspec
+
+    with naming_path(folder, "read"):
+        # Some clients cache what they have listed.
+        folder.fs.invalidate_cache()
+        for record in folder.fs.ls(folder.path, detail=False):
+            # Replaced just now, or nothing that this version has written.
+            with suppress(FileNotFoundError, msgspec.MsgspecError):
+                yield msgspec.json.decode(folder.fs.cat_file(record), type=Owner)

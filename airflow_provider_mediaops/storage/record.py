@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.errors import conflict_error
-from airflow_provider_mediaops.storage.files import is_local, lasting
+from airflow_provider_mediaops.storage.errors import replaced_error
 from airflow_provider_mediaops.storage.formats import json_line
 from airflow_provider_mediaops.storage.local import LocalFolder
 from airflow_provider_mediaops.storage.object_store import StoreFolder
+from airflow_provider_mediaops.storage.paths import is_local, lasting
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -111,13 +111,13 @@ class FileRecord:
 
     def replace(self, value: Any, version: Version) -> Version:
         """
-        Create the version that follows; raise ConflictError if another task has replaced this one.
+        Create the version that follows; raise DestinationReplacedError if another task has replaced this one.
 
         Raise PermanentError if the store does not keep two tasks from that. After an OSError, the version may be there.
         """
         # Somebody may have removed the folder since, and another task have begun a new one.
         if version.number and self.read() != version:
-            raise conflict_error(self._path)
+            raise replaced_error(self._path)
         new = Version(value, version.number + 1)
         self._folder.create(_file_name(new.number), json_line(value) + b"\n", is_first=version.value is None)
         return new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import tempfile
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from airflow_provider_mediaops.storage.files import write_at
+from airflow_provider_mediaops.storage.files import digest_of, write_at
 
 _CACHE_KIB = 2048
 # A database takes many times as long as a set. From 157,000 on, the table of Python's set would double.
@@ -87,6 +86,10 @@ class ByteRange(NamedTuple):
             yield block
             start += len(block)
 
+    def read(self) -> bytes:
+        """Return the content, which is small."""
+        return b"".join(self.blocks())
+
 
 class NewFile:
     """An open local file that only grows, and is read at any place; its path is None if it has no name."""
@@ -99,25 +102,27 @@ class NewFile:
         """Its size in bytes, whoever has written to it."""
         return os.fstat(self.descriptor).st_size
 
+    @property
+    def content(self) -> ByteRange:
+        """All of it."""
+        return ByteRange(self.descriptor, 0, self.size)
+
     def append(self, data: bytes) -> int:
         """Append data; return where it begins, in bytes."""
         start = self.size
         write_at(self.descriptor, data, start)
         return start
 
-    def write(self, blocks: Iterable[bytes]) -> None:
-        """Append blocks of data."""
+    def write(self, blocks: Iterable[bytes]) -> ByteRange:
+        """Append blocks of data; return where they are."""
+        start = self.size
         for block in blocks:
             self.append(block)
+        return ByteRange(self.descriptor, start, self.size)
 
     def read(self, start: int, size: int) -> bytes:
         """Return a part of the file."""
         return os.pread(self.descriptor, size, start)
-
-    @property
-    def content(self) -> ByteRange:
-        """All of it."""
-        return ByteRange(self.descriptor, 0, self.size)
 
     def digest(self) -> str:
         """Return the SHA-256 of the content."""
@@ -142,14 +147,6 @@ class ScratchFile(NewFile):
         """Append data; return where it begins, in bytes."""
         with naming_folder():
             return super().append(data)
-
-
-def digest_of(blocks: Iterable[bytes]) -> str:
-    """Return the SHA-256 of a content."""
-    digest = hashlib.sha256()
-    for block in blocks:
-        digest.update(block)
-    return digest.hexdigest()
 
 
 @contextmanager

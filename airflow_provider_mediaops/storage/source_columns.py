@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
-from typing import Any, Literal
+from typing import Literal
 
-from airflow_provider_mediaops.arguments import read_flag, read_texts, refused, shown
+from airflow_provider_mediaops.arguments import read_flag, read_texts, refused
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 #: Which columns are kept beside the one that is read: all, none, or those with these names.
@@ -35,8 +33,8 @@ _ISBN_NAMES = (
 )
 # A name that holds a number as long as an ISBN is not a name.
 _NUMBER = re.compile(r"[0-9](?:[-\s.]?[0-9]){7,11}[-\s.]?[0-9Xx]")
-# The number of columns that an error names, and the characters of each name.
-_MAX_NAMES, _MAX_NAME_LENGTH = 20, 40
+# The characters of the names of columns that an error has.
+_MAX_NAMES_LENGTH = 400
 #: The most columns of a table: they are kept in memory, and handed to a triggerer through Airflow's database.
 MAX_COLUMNS = 1_000
 
@@ -68,10 +66,10 @@ def find_columns(wanted: Sequence[str] | None, names: Sequence[str]) -> list[int
 
 def no_column(wanted: Sequence[str] | None, names: Sequence[str]) -> str:
     """Return the error of a file that lacks the columns."""
-    starts = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…" for name in names]
-    listed = ", ".join(map(repr, starts[:_MAX_NAMES])) or "nothing"
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    problem = f"there is no column {' or '.join(map(repr, wanted or ['isbn']))}, but {listed}{more}"
+    listed = ", ".join(map(repr, names)) or "nothing"
+    if len(listed) > _MAX_NAMES_LENGTH:
+        listed = f"{listed[:_MAX_NAMES_LENGTH]}…"
+    problem = f"there is no column {' or '.join(map(repr, wanted or ['isbn']))}, but {listed}"
     if any(map(_NUMBER.search, names)):
         return f"{problem}. Its first line is not a header: add a line with names before it"
     return problem if wanted else f"{problem}; name it in isbn_column"
@@ -92,37 +90,27 @@ def _bare(name: str) -> str:
 
 
 def read_keep(value: object) -> Keep:
-    """
-    Read the argument ``keep_columns``: a flag, or names of columns as a list or as a text with commas.
-
-    Raise InvalidArgumentError for anything else, and if a name is empty or comes twice.
-    """
+    """Read the argument ``keep_columns``: a flag, or names of columns as a list or as a text with commas."""
     with suppress(InvalidArgumentError):
         return read_flag("keep_columns", value)
     if value is None:
         raise refused("keep_columns", value, "is True, False or a list of columns' names")
-    names = list(read_texts("keep_columns", value))
-    if len(set(names)) < len(names):
-        raise InvalidArgumentError(f"keep_columns names a column twice: {shown(names)}.")
-    return names
+    return list(dict.fromkeys(read_texts("keep_columns", value)))
 
 
 def kept_columns(
-    keep: Keep, names: Sequence[str], wanted: Sequence[str] | None, read: Collection[int], *, may_lack: bool = False
+    keep: Keep, names: Sequence[str], wanted: Sequence[str] | None, read: Collection[int]
 ) -> list[tuple[int, str]]:
     """
     Find the columns that are kept: the place and the new name of each. By name, one that is read can be kept as well.
 
-    A column without a name is not kept. Of columns that share a name, the second becomes ``name_2``. Raise ValueError
-    if there are two of one that the user names, or it is missing and may not be.
+    The place of one that is named and missing is after the last. A column without a name is not kept. Of columns that
+    share a name, the second becomes ``name_2``; ValueError if it is one that the user names.
     """
     if not isinstance(keep, bool):
-        for name in keep:
-            if (number := names.count(name)) > 1:
-                raise _shared_name(number, name)
-            if not number and not may_lack:
-                raise ValueError(no_column([name], names))
-        return [(names.index(name), clean(name)) for name in keep if name in names]
+        if shared := next((name for name in keep if names.count(name) > 1), None):
+            raise _shared_name(names.count(shared), shared)
+        return [(names.index(name) if name in names else len(names), clean(name)) for name in keep]
     # Beside a column that is called ISBN, there may be others that hold another one.
     left_out = {place for place in read if wanted or _bare(names[place]) == _ISBN_NAMES[0]}
     places: dict[str, int] = {}
@@ -143,19 +131,3 @@ def kept_columns(
 def clean(name: str) -> str:
     """Return a name without characters that no database takes: NUL and lone surrogates."""
     return name.replace("\0", "").encode("utf-8", "backslashreplace").decode()
-
-
-def plain(value: Any) -> Any:
-    """Return a value of a file as JSON has it, which knows neither NaN and infinity nor times and bytes."""
-    if value is None or isinstance(value, (str, int, float)):
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-    # A comprehension would take a second frame of the interpreter for each level, and values may have many levels.
-    if isinstance(value, dict):
-        return dict(zip(map(str, value), map(plain, value.values()), strict=True))
-    if isinstance(value, (list, tuple)):
-        return list(map(plain, value))
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

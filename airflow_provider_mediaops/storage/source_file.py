@@ -13,8 +13,9 @@ from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.progress import counted
-from airflow_provider_mediaops.storage.files import naming_path, path_of
+from airflow_provider_mediaops.storage.errors import naming_path
 from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.source_columns import (
     MAX_COLUMNS,
     find_columns,
@@ -109,9 +110,6 @@ class _OpenedFile(io.RawIOBase):
     def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
         return int(self._file.seek(place, whence))
 
-    def tell(self) -> int:
-        return int(self._file.tell())
-
 
 @dataclass(slots=True)
 class SourceFile:
@@ -177,7 +175,7 @@ class SourceFile:
         except ValueError:
             return True
 
-    def choose(self, names: Sequence[str], line: int | None = None, *, may_lack: bool = False) -> Chosen:
+    def choose(self, names: Sequence[str], *, may_lack: bool = False) -> Chosen:
         """
         Find the columns of a table that are read and kept, and note them; a record of JSON may lack any of them.
 
@@ -186,14 +184,16 @@ class SourceFile:
         wanted, keep = self.options.columns, self.options.keep
         try:
             read = find_columns(wanted, names)
-            kept = kept_columns(keep, names, wanted, read, may_lack=may_lack) if read or may_lack else []
+            kept = kept_columns(keep, names, wanted, read) if read or may_lack else []
         except ValueError as error:
-            raise self.error(str(error), line) from None
-        if not read and not may_lack:
-            raise self.error(no_column(wanted, names), line)
+            raise self.error(str(error)) from None
+        there = [name for place, name in kept if place < len(names)]
+        lacking = [name for place, name in kept if place == len(names)]
+        if not may_lack and (lacking or not read):
+            raise self.error(no_column(lacking[:1] if read else wanted, names))
         self.columns += [names[place] for place in read if names[place] not in self.columns]
         if len(self.kept) <= MAX_COLUMNS:
-            self.kept.update(dict.fromkeys((name for _, name in kept), "str"))
+            self.kept.update(dict.fromkeys(there, "str"))
         return Chosen(read, kept)
 
     def error(self, problem: str, line: int | None = None) -> InvalidSourceError:

@@ -15,8 +15,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.storage.files import content_tag, is_local, naming_path, path_of
-from airflow_provider_mediaops.storage.path_checks import check_regular, check_store, is_same_file
+from airflow_provider_mediaops.storage.errors import naming_path
+from airflow_provider_mediaops.storage.files import content_tag
+from airflow_provider_mediaops.storage.paths import check_store, irregular_kind, is_local, is_same_file, path_of
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_text import FALLBACK, GZIP, read_json, read_lines, read_text
 from airflow_provider_mediaops.version_compat import conn_id_of
@@ -28,18 +29,17 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType
     from airflow_provider_mediaops.storage.source_file import SourceRow
 
-_TEXT_FORMATS = {".txt": "txt"} | dict.fromkeys((".csv", ".tsv", ".tab"), "csv")
-_TEXT_FORMATS |= dict.fromkeys((".json", ".jsonl", ".ndjson"), "json")
+_TEXT_FORMATS = {"txt": "txt"} | dict.fromkeys(("csv", "tsv", "tab"), "csv")
+_TEXT_FORMATS |= dict.fromkeys(("json", "jsonl", "ndjson"), "json")
 # These are compressed by themselves.
-_PACKED_FORMATS = {".parquet": "parquet", ".xlsx": "xlsx", ".xlsm": "xlsx"}
-_SUFFIXES = f"{', '.join(_TEXT_FORMATS)} (each also with {GZIP}), .parquet and .xlsx"
+_PACKED_FORMATS = {"parquet": "parquet", "xlsx": "xlsx", "xlsm": "xlsx"}
+_SUFFIXES = f".{', .'.join(_TEXT_FORMATS)} (each also with {GZIP}), .parquet and .xlsx"
 _SIGN = re.compile(r"[*?\[]")
 # A part of a folder of Spark or Hadoop, whose name may have no suffix.
 _PART = "part-"
-# Of hidden files and folders, and of those by which Spark notes its success.
-_HIDDEN = (".", "_")
-# A folder of each volume of ext4, which its root alone may read.
-_ROOTS_OWN = "lost+found"
+# Of hidden files and folders, of those by which Spark notes its success, and of a folder that each volume of ext4 has,
+# which root alone may read.
+_HIDDEN = (".", "_", "lost+found")
 _MAX_NAMES = 5
 # Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
 _MAX_FILES = 10_000
@@ -65,8 +65,12 @@ def _info_of(file: SourceFile) -> Mapping[str, Any]:
     """Return the properties of a file; refuse a folder, a named pipe, a socket or a device: InvalidSourceError."""
     path = path_of(file.path)
     check_store(path, file.role)
-    check_regular(path, file.role)
     with naming_path(file.name, "read"):
+        if kind := irregular_kind(path):
+            # A named pipe without a writer is waited for without end, and a device may never end.
+            raise InvalidSourceError(
+                f"{file.name} is {kind}, not a file. Write its content into a file, and give the path of that."
+            )
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()
         info: dict[str, Any] = path.fs.info(path.path)
@@ -154,8 +158,10 @@ def read_records(path: ObjectStoragePath, format: Format) -> Iterator[str]:
 def format_of_list(path: str) -> str | None:
     """Return the format of a file by its suffix; None if that says none."""
     name = path.lower()
-    texts = {f"{suffix}{end}": format for suffix, format in _TEXT_FORMATS.items() for end in ("", GZIP)}
-    return next((format for suffix, format in (texts | _PACKED_FORMATS).items() if name.endswith(suffix)), None)
+    _, dot, suffix = name.removesuffix(GZIP).rpartition(".")
+    if not dot:
+        return None
+    return _TEXT_FORMATS.get(suffix) or (None if name.endswith(GZIP) else _PACKED_FORMATS.get(suffix))
 
 
 def _files_of(text: str, options: ReadOptions) -> list[SourceFile]:
@@ -217,7 +223,7 @@ def _below(store: Any, folder: str) -> Iterator[str]:
     for info in listed:
         path = info["name"].rstrip("/")
         name = path.rpartition("/")[2]
-        if _is_hidden(name) or name == _ROOTS_OWN or path.strip("/") == folder.strip("/"):
+        if _is_hidden(name) or path.strip("/") == folder.strip("/"):
             continue
         if info["type"] == "directory":
             yield from _below(store, path)

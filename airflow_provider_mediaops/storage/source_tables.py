@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import date, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import text_of
-from airflow_provider_mediaops.storage.source_columns import no_column, plain
-from airflow_provider_mediaops.storage.source_file import Chosen, InvalidSourceError
+from airflow_provider_mediaops.storage.source_columns import no_column
+from airflow_provider_mediaops.storage.source_file import InvalidSourceError
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.source_columns import ColumnType
@@ -19,14 +21,12 @@ if TYPE_CHECKING:
 _OLD = b"\xd0\xcf\x11\xe0"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _OLD_BYTES = 8 * 1024 * 1024
+# A workbook is an archive. The rows of its sheets are read one by one; all other parts are kept in memory, such as the
+# texts of the cells.
+_SHEETS, _MAX_HELD = "/worksheets/", 256 << 20
 _MAX_SHEETS = 20
-# A workbook is an archive, and a kilobyte of it may hold a gigabyte of nothing. The rows of sheets are read one by one;
-# all other parts are kept in memory, such as the texts of the cells.
-_MAX_UNPACKED, _SHEETS, _MAX_HELD = 1 << 30, "/worksheets/", 256 << 20
 
 _ROWS_A_BATCH = 1_000
-# An unsigned integer of 64 bits fits no signed column of a table.
-_INT_BITS = 64
 
 
 def read_excel(file: SourceFile) -> Iterator[SourceRow]:
@@ -34,26 +34,24 @@ def read_excel(file: SourceFile) -> Iterator[SourceRow]:
     with _opened_workbook(file) as book:
         lacking: list[str] = []
         for sheet in book.worksheets:
-            rows = _cells(sheet)
-            line, header = next(rows, (0, []))
-            names = [text_of(value).strip() for value in header]
+            rows = _cells(file, sheet)
+            names = [text_of(value).strip() for value in next(rows, [])]
             if file.has_column(names):
-                file.sheet, file.line = sheet.title, line
+                file.sheet = sheet.title
                 chosen = file.choose(names)
-                for file.line, cells in rows:
-                    yield chosen.row(cells, file.line)
+                yield from (chosen.row(cells, file.line) for cells in rows)
                 return
-            problem = no_column(file.options.columns, names).removesuffix("; name it in isbn_column")
-            lacking.append(f"in sheet {sheet.title!r}, {problem}")
+            lacking.append(f"in sheet {sheet.title!r}, {no_column(file.options.columns, names)}")
+        file.line = 0
         raise file.error("; ".join(lacking[:_MAX_SHEETS]) or "it has no sheet with cells")
 
 
-def _cells(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
+def _cells(file: SourceFile, sheet: Any) -> Iterator[list[Any]]:
     # Some programs note a size that is not that of the sheet.
     sheet.reset_dimensions()
-    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+    for file.line, row in enumerate(sheet.iter_rows(values_only=True), 1):
         if any(value is not None and value != "" for value in row):
-            yield number, list(map(plain, row))
+            yield list(map(_plain, row))
 
 
 @contextmanager
@@ -80,10 +78,9 @@ def _opened_workbook(file: SourceFile) -> Iterator[Any]:
         try:
             with ZipFile(opened) as archive:
                 sizes = {part.filename: part.file_size for part in archive.infolist()}
-            held, unpacked = sum(size for name, size in sizes.items() if _SHEETS not in name), sum(sizes.values())
-            if held > _MAX_HELD or unpacked > _MAX_UNPACKED:
-                what = f"it has {unpacked >> 20:,} MB unpacked, which is too much for a workbook"
-                raise file.error(f"{what}; save it as .csv")
+            held = sum(size for name, size in sizes.items() if _SHEETS not in name)
+            if held > _MAX_HELD:
+                raise file.error(f"its texts and formats have {held >> 20:,} MB unpacked; save it as .csv")
             with closing(load_workbook(opened, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
@@ -96,24 +93,22 @@ def read_parquet(file: SourceFile) -> Iterator[SourceRow]:
     """Read columns of a Parquet file."""
     with _opened_parquet(file) as table:
         schema = table.schema_arrow
-        names = schema.names
-        chosen = file.choose(names)
-        file.kept = {name: _kind(schema.field(place).type) for place, name in chosen.kept}
-        # In a row, the cells are in the order of their columns here, those that are read first.
-        places = [*chosen.read, *(place for place, _ in chosen.kept)]
-        count = len(chosen.read)
-        row_of = Chosen(range(count), [(count + at, name) for at, (_, name) in enumerate(chosen.kept)]).row
+        chosen = file.choose(schema.names)
+        kept = dict(chosen.kept)
         _check_digits(file, [schema.field(place) for place in chosen.read])
-        # Columns that share a name cannot be told apart once some are left out.
-        is_unique = len(set(names)) == len(names)
-        wanted = [names[place] for place in sorted(set(places))] if is_unique else None
+        file.kept = {name: _kind(schema.field(place).type) for place, name in chosen.kept}
+        needed = {*chosen.read, *kept}
+        # Two columns may share a name only if all are read.
+        is_whole = file.options.keep is True
+        places = range(len(schema)) if is_whole else sorted(needed)
+        wanted = None if is_whole else [schema.names[place] for place in places]
         for group in range(table.metadata.num_row_groups):
             for batch in table.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
-                columns = [
-                    _values(file, names[place], batch.column(names[place] if is_unique else place), is_kept=at >= count)
-                    for at, place in enumerate(places)
-                ]
-                yield from map(row_of, zip(*columns, strict=True))
+                cells = [[None] * len(batch)] * len(schema)
+                for place, column in zip(places, batch.columns, strict=True):
+                    if place in needed:
+                        cells[place] = _values(file, schema.names[place], column, is_kept=place in kept)
+                yield from map(chosen.row, zip(*cells, strict=True))
 
 
 def _check_digits(file: SourceFile, columns: list[Any]) -> None:
@@ -129,18 +124,19 @@ def _check_digits(file: SourceFile, columns: list[Any]) -> None:
 def _kind(type: Any) -> ColumnType:
     import pyarrow as pa
 
-    if pa.types.is_integer(type) and not (pa.types.is_unsigned_integer(type) and type.bit_width == _INT_BITS):
+    # An unsigned integer of 64 bits fits no signed column of a table.
+    if pa.types.is_integer(type) and type != pa.uint64():
         return "int"
     return "float" if pa.types.is_floating(type) else "str"
 
 
 def _values(file: SourceFile, name: str, column: Any, *, is_kept: bool) -> list[Any]:
-    """Return the values of a column: texts of one that is read, and values as JSON has them of one that is kept."""
+    """Return the values of a column, as JSON has them if they are kept."""
     import pyarrow as pa
 
     type = column.type
     try:
-        if is_kept and pa.types.is_timestamp(type):
+        if pa.types.is_timestamp(type):
             # The times of Python know no nanoseconds.
             column = column.cast(pa.timestamp("us", type.tz), safe=False)
         values: list[Any] = column.to_pylist()
@@ -149,7 +145,22 @@ def _values(file: SourceFile, name: str, column: Any, *, is_kept: bool) -> list[
         use, advice = ("kept", "Leave it out of keep_columns") if is_kept else ("read", "Write them as texts")
         problem = f"column {name!r} has values of type {type} that cannot be {use} ({error})"
         raise file.error(f"{problem}. {advice}") from None
-    return list(map(plain, values)) if is_kept else values
+    return list(map(_plain, values)) if is_kept else values
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a file as JSON has it, which knows neither NaN and infinity nor times and bytes."""
+    if value is None or isinstance(value, (str, int, float)):
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_plain, value))
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return text_of(value) if isinstance(value, bytes) else str(value)
 
 
 @contextmanager

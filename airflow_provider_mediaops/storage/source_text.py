@@ -7,19 +7,20 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import chain
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.json_text import check_depth, text_of
-from airflow_provider_mediaops.storage.source_columns import clean, no_column, plain
+from airflow_provider_mediaops.storage.source_columns import clean, no_column
 from airflow_provider_mediaops.storage.source_file import MAX_DATASET_ROW_BYTES, SourceRow
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.storage.source_file import Chosen, InvalidSourceError, SourceFile
+    from airflow_provider_mediaops.storage.source_file import SourceFile
 
 GZIP = ".gz"
 #: The encoding of a line that is not UTF-8, if none is given: that of Windows in Western Europe and America.
@@ -45,18 +46,23 @@ _NO_TEXT = {
 # In the order of their use; of two that fit, the first counts.
 _DELIMITERS = (",", ";", "\t", "|")
 # Excel writes this line for itself, before the header.
-_SEP_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-# The part of a file by which the delimiter and the escape are recognised.
+_SEP_LINE = re.compile(r'\s*"?sep=(.)"?\s*', re.IGNORECASE)
+# The part of a file by which its form, the delimiter and the escape are recognised.
 _HEAD_LINES, _HEAD_CHARACTERS = 1_000, 256 * 1024
 # Spark escapes a quote by a backslash, where the standard (RFC 4180) doubles it.
 _SPARK: dict[str, Any] = {"escapechar": "\\", "doublequote": False}
 _LONGEST_CELL = 131_072
 
-# A file in which each record has other names would fill the memory.
-_MAX_CHOSEN = 1_000
 _GAP = re.compile(r"[\s,\x1e]*")
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
 # JSON has neither NaN nor infinity, though Python and pandas write them.
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
 
 
 def read_lines(file: SourceFile) -> Iterator[str]:
@@ -66,27 +72,23 @@ def read_lines(file: SourceFile) -> Iterator[str]:
     Without an encoding, a file is UTF-16 or UTF-32 if it begins with the mark of one; otherwise each line is UTF-8, or
     cp1252 if it is none. A list is compressed with gzip if its suffix says so, a dataset never.
     """
-    return _whole(file, _pieces(file))
-
-
-def _whole(file: SourceFile, pieces: Iterable[str]) -> Iterator[str]:
     longest = file.max_row_bytes
-    for piece in pieces:
+    for piece in _pieces(file):
         if len(piece) > longest and not piece.endswith(_LINE_ENDS):
             raise file.too_long("line")
         yield piece
 
 
-def _pieces(file: SourceFile) -> Iterator[str]:
+def _pieces(file: SourceFile) -> Generator[str, None, None]:
     """Yield the lines of a file, each that is longer than a row can be in several pieces."""
-    blanks, begins = 0, True
+    number, blanks, begins = 0, 0, True
     with _opened_text(file) as text:
         while piece := text.readline(file.max_row_bytes + 1):
-            file.line += begins
-            begins = piece.endswith(_LINE_ENDS)
+            number += begins
+            file.line, begins = number, piece.endswith(_LINE_ENDS)
             if text.errors == "surrogateescape" and not piece.isascii():
                 piece = _decoded(file, piece)
-            if file.line == 1:
+            if number == 1:
                 piece = piece.removeprefix("\ufeff")
                 if "\0" in piece[:_HEAD_BYTES]:
                     raise file.error("it is not text (it holds NUL bytes)")
@@ -101,6 +103,7 @@ def _pieces(file: SourceFile) -> Iterator[str]:
 def _opened_text(file: SourceFile) -> Iterator[io.TextIOWrapper]:
     """Open a file as text, in which bytes that are not UTF-8 are surrogates if no encoding is known."""
     given = file.options.encoding
+    file.line = 0
     with file.opened() as opened:
         is_packed = file.path.lower().endswith(GZIP) and not file.is_dataset
         # A store may fetch as much as is asked for, and no more.
@@ -121,18 +124,11 @@ def _opened_text(file: SourceFile) -> Iterator[io.TextIOWrapper]:
         except (zlib.error, EOFError, gzip.BadGzipFile) as error:
             raise file.error(f"it is not a whole gzip file ({error})") from None
         except UnicodeError as error:
-            raise _wrong_encoding(file, error) from None
-
-
-def _wrong_encoding(file: SourceFile, error: UnicodeError) -> InvalidSourceError:
-    if isinstance(error, UnicodeDecodeError):
-        # A block of lines is decoded when the one before it was read.
-        before = error.object[: error.start].decode(error.encoding, "ignore")
-        file.line += before.count("\n") + 1
-    # UTF-16 without its mark has no reason of its own.
-    reason = getattr(error, "reason", error)
-    advice = "give the encoding in which it was written, or leave encoding out to have it recognised"
-    return file.error(f"it is not text in {file.encoding} ({reason}); {advice}")
+            # A block of lines is decoded when the one before it was read. UTF-16 without its mark has none.
+            before = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
+            advice = "give the encoding in which it was written, or leave encoding out to have it recognised"
+            problem = f"it is not text in {file.encoding}; {advice}"
+            raise file.error(problem, file.line + before.count(b"\n") + 1) from None
 
 
 def _decoded(file: SourceFile, line: str) -> str:
@@ -146,19 +142,30 @@ def _decoded(file: SourceFile, line: str) -> str:
     return line
 
 
+def _head_of(file: SourceFile) -> tuple[list[str], bool]:
+    """Return the first lines that are not blank, and whether there may be more."""
+    head: list[str] = []
+    size = 0
+    with closing(_pieces(file)) as pieces:
+        for piece in filter(str.strip, pieces):
+            head.append(piece)
+            size += len(piece)
+            if size > _HEAD_CHARACTERS or len(head) == _HEAD_LINES:
+                return head, True
+    return head, False
+
+
 def read_text(file: SourceFile) -> Iterator[SourceRow]:
     """Read a table, whose first line names its columns; a ``.txt`` is one only if that line names one that is read."""
-    lines = read_lines(file)
-    head, is_cut = _head_of(lines)
-    skipped = next((at for at, line in enumerate(head) if line.strip()), len(head))
-    sep = _SEP_LINE.fullmatch("".join(head[skipped : skipped + 1]))
+    table, is_cut = _head_of(file)
+    sep = _SEP_LINE.fullmatch(table[0]) if table else None
+    if sep:
+        del table[0]
     given = file.options.delimiter or (sep[1] if sep else None)
-    table = head[skipped + 1 :] if sep else head[skipped:]
     fits = {mark: (file.has_column(header := _header(table, mark)), len(header)) for mark in _DELIMITERS}
+    lines = read_lines(file)
     if file.format == "txt" and not given and not any(has_column for has_column, _ in fits.values()):
-        for number, line in enumerate(chain(head, lines), 1):
-            if text := line.strip():
-                yield SourceRow(text, line=number)
+        yield from (SourceRow(text, line=file.line) for line in lines if (text := line.strip()))
         return
     file.format = "csv"
     # That by which the header names a column that is looked for; of several, the one of most cells.
@@ -167,20 +174,9 @@ def read_text(file: SourceFile) -> Iterator[SourceRow]:
     has_backslash = any('\\"' in line for line in table)
     if has_backslash and not _is_table(table, dialect, is_cut) and _is_table(table, dialect | _SPARK, is_cut):
         dialect |= _SPARK
-    numbered = enumerate(chain(table, lines), len(head) - len(table) + 1)
-    yield from _rows_of_cells(file, _cells(file, numbered, dialect))
-
-
-def _head_of(lines: Iterator[str]) -> tuple[list[str], bool]:
-    """Return the first lines, by which the form of a file is recognised, and whether there may be more."""
-    head: list[str] = []
-    size = 0
-    for line in lines:
-        head.append(line)
-        size += len(line)
-        if size > _HEAD_CHARACTERS or len(head) == _HEAD_LINES:
-            return head, True
-    return head, False
+    if sep:
+        next(filter(_SEP_LINE.fullmatch, lines))
+    yield from _rows_of_cells(file, _cells(file, lines, dialect))
 
 
 def _header(table: Sequence[str], delimiter: str) -> list[str]:
@@ -204,7 +200,7 @@ def _is_table(head: Sequence[str], dialect: dict[str, Any], is_cut: bool) -> boo
 
 
 def _rows_of_cells(file: SourceFile, rows: Iterator[list[str]]) -> Iterator[SourceRow]:
-    header = [name.strip() for name in next(rows, [])]
+    header = next(filter(any, ([name.strip() for name in cells] for cells in rows)), [])
     if not header:
         raise file.error("it is empty, without even a first line that names the columns")
     chosen, width = file.choose(header), len(header)
@@ -222,15 +218,15 @@ def _rows_of_cells(file: SourceFile, rows: Iterator[list[str]]) -> Iterator[Sour
         yield row
 
 
-def _cells(file: SourceFile, numbered: Iterator[tuple[int, str]], dialect: dict[str, Any]) -> Iterator[list[str]]:
+def _cells(file: SourceFile, lines: Iterator[str], dialect: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the cells of each row that has any; an empty line is a row without cells."""
     # The characters since the last row was complete, and whether all lines were read.
     size, ended = 0, False
 
-    def lines() -> Iterator[str]:
+    def measured() -> Iterator[str]:
         nonlocal size, ended
         longest = file.max_row_bytes
-        for file.line, line in numbered:
+        for line in lines:
             size += len(line)
             if size > longest:
                 raise file.too_long("row")
@@ -241,7 +237,7 @@ def _cells(file: SourceFile, numbered: Iterator[tuple[int, str]], dialect: dict[
     # The number holds for the whole process, and a record of a dataset may be as long as its reply.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_DATASET_ROW_BYTES))
     try:
-        for cells in csv.reader(lines(), **dialect):
+        for cells in csv.reader(measured(), **dialect):
             if ended:
                 # The reader returns each row at its last line, unless it waits for the end of a quoted cell.
                 start = file.line - cells[-1].removesuffix("\n").count("\n")
@@ -259,19 +255,25 @@ def _cells(file: SourceFile, numbered: Iterator[tuple[int, str]], dialect: dict[
 
 def read_json(file: SourceFile) -> Iterator[SourceRow]:
     """Read rows of JSON: an object a line, one array of all, or values that extend over several lines."""
-    pieces = _pieces(file)
-    first = next(filter(str.strip, pieces), None)
-    if first is None:
+    head, _ = _head_of(file)
+    if not head:
         return
-    is_over_lines = _extends_over_lines(first)
-    file.format = "json" if is_over_lines else "jsonl"
-    records, texts = _Records(file), chain((first,), pieces)
-    for value, line, problem in _values(file, texts) if is_over_lines else _values_of_lines(file, _whole(file, texts)):
-        if problem:
-            yield SourceRow(str(value), f"it is not valid JSON ({problem})", records.no_columns(), line)
-        else:
-            yield from records.rows(value, line)
-    records.end()
+    records = _Records(file)
+    if _extends_over_lines(head[0]):
+        file.format = "json"
+        for value in _values(file):
+            yield from records.rows(value)
+    else:
+        file.format = "jsonl"
+        for line in filter(str.strip, read_lines(file)):
+            try:
+                value = _DECODER.decode(line)
+                check_depth(value, line.count("{") + line.count("["))
+            except (ValueError, RecursionError) as error:
+                yield records.odd_row(line.strip(), f"it is not valid JSON ({getattr(error, 'msg', error)})")
+            else:
+                yield from records.rows(value)
+    records.check_columns()
 
 
 def _extends_over_lines(first: str) -> bool:
@@ -287,54 +289,41 @@ def _extends_over_lines(first: str) -> bool:
     return False
 
 
-def _values_of_lines(file: SourceFile, lines: Iterator[str]) -> Iterator[tuple[Any, int, str | None]]:
-    """Yield the value of each line with its number; or its text, with what is wrong."""
-    for line in filter(str.strip, lines):
-        try:
-            value = _DECODER.decode(line)
-            check_depth(value, line.count("{") + line.count("["))
-        except (ValueError, RecursionError) as error:
-            yield line.strip(), file.line, str(getattr(error, "msg", error))
-        else:
-            yield value, file.line, None
-
-
-def _values(file: SourceFile, pieces: Iterator[str]) -> Iterator[tuple[Any, int, None]]:
-    """Yield the values of a text, or those of the arrays in it, with their lines, in bounded memory."""
-    text, at, line, depth, is_whole = "", 0, file.line, 0, False
+def _values(file: SourceFile) -> Iterator[Any]:
+    """Yield the values of a text, or those of the arrays in it, in bounded memory; the line of each is noted."""
+    pieces = _pieces(file)
+    text, at, line, depth = "", 0, 1, 0
     while True:
         gap = _GAP.match(text, at)
         start, at = at, gap.end() if gap else at
         line += text.count("\n", start, at)
-        if text.startswith("]" if depth else "[", at):
+        if text.startswith("[]"[depth], at):
             depth, at = 1 - depth, at + 1
             continue
-        problem = "its end is missing"
+        problem = None
         try:
             value, end = _DECODER.raw_decode(text, at)
             check_depth(value, text.count("{", at, end) + text.count("[", at, end))
         except json.JSONDecodeError as error:
-            problem = error.msg if at < len(text) else problem
+            problem, end = error.msg, len(text)
         except (ValueError, RecursionError) as error:
             why = "it is nested too deep" if isinstance(error, RecursionError) else error
             raise file.error(f"it is not valid JSON ({why})", line) from None
+        # What is at the end of what was read may go on. To read twice as much each time takes linear time.
+        if end == len(text) and (more := _some(pieces, len(text) - at)):
+            text, at = text[at:] + more, 0
+            if len(text) > file.max_row_bytes * 2:
+                raise file.too_long("value")
+        elif not problem:
+            file.line = line
+            yield value
+            line += text.count("\n", at, end)
+            at = end
+        elif depth or at < len(text):
+            problem = problem if at < len(text) else "its end is missing"
+            raise file.error(f"it is not valid JSON ({problem})", line)
         else:
-            # A number at the end of what is read may go on.
-            if end < len(text) or is_whole:
-                yield value, line, None
-                line += text.count("\n", at, end)
-                at = end
-                continue
-        if is_whole:
-            if depth or at < len(text):
-                raise file.error(f"it is not valid JSON ({problem})", line)
             return
-        # Twice as much each time: to parse it anew with each line would take quadratic time.
-        left = text[at:]
-        added = _some(pieces, len(left))
-        text, at, is_whole = left + added, 0, not added
-        if len(text) > file.max_row_bytes * 2:
-            raise file.too_long("value")
 
 
 def _some(pieces: Iterator[str], size: int) -> str:
@@ -351,58 +340,52 @@ class _Records:
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
-        keep = file.options.keep
-        # The columns that the user has named are there in each row.
-        self._empty: dict[str, Any] = {} if isinstance(keep, bool) else dict.fromkeys(map(clean, keep))
-        # The columns that are read and kept, by the names of a record: most records have the same.
-        self._chosen: dict[tuple[str, ...], Chosen] = {}
+        # Most records have the same names. A file in which each has others would fill the memory.
+        self._choose = lru_cache(1_000)(partial(file.choose, may_lack=True))
+        self._has_column = lru_cache(1_000)(file.has_column)
+        # The line and the names of the first record.
         self._first: tuple[int, tuple[str, ...]] | None = None
 
-    def rows(self, value: Any, line: int) -> Iterator[SourceRow]:
+    def rows(self, value: Any) -> Iterator[SourceRow]:
         """Yield the row of a value, or those of the list that it holds."""
         lists: list[list[Any]] = []
-        if isinstance(value, dict) and not self._file.is_dataset and not self._has_column(value):
+        if isinstance(value, dict) and not self._file.is_dataset and not self._has_column(tuple(value)):
             # Such as {"items": [{"isbn": …}, …]}.
-            lists = [each for each in value.values() if isinstance(each, list) and any(map(self._has_column, each))]
-        for each in lists[0] if len(lists) == 1 else [value]:
-            yield self._row(each, line)
+            lists = [each for each in value.values() if isinstance(each, list) and any(map(self._is_record, each))]
+        yield from map(self._row, lists[0] if len(lists) == 1 else [value])
 
-    def _has_column(self, value: Any) -> bool:
-        if not isinstance(value, dict):
-            return False
-        chosen = self._chosen.get(tuple(value))
-        return bool(chosen.read) if chosen else self._file.has_column(list(value))
+    def _is_record(self, value: Any) -> bool:
+        return isinstance(value, dict) and self._has_column(tuple(value))
 
-    def _row(self, value: Any, line: int) -> SourceRow:
+    def _row(self, value: Any) -> SourceRow:
         if isinstance(value, list) and len(value) == 1:
             # A row of a query with one column.
             value = value[0]
         if not isinstance(value, dict):
             reason = f"it has {len(value)} values without names" if isinstance(value, list) else None
-            return SourceRow(text_of(value), reason, self.no_columns(), line)
-        names, cells = tuple(value), list(value.values())
-        self._first = self._first or (line, names)
-        if (chosen := self._chosen.get(names)) is None:
-            chosen = self._file.choose(names, line, may_lack=True)
-            if len(self._chosen) < _MAX_CHOSEN:
-                self._chosen[names] = chosen
-        row = chosen.row(cells, line)
-        if self._file.options.keep:
-            row.columns = {**self._empty, **{name: plain(cells[place]) for place, name in chosen.kept}}
+            return self.odd_row(text_of(value), reason)
+        names = tuple(value)
+        self._first = self._first or (self._file.line, names)
+        row = self._choose(names).row(list(value.values()), self._file.line)
+        row.columns = row.columns or self._no_columns()
         return row
 
-    def no_columns(self) -> dict[str, Any] | None:
-        """Return the columns of a row that has none, in a file of rows that have some."""
+    def odd_row(self, text: str, reason: str | None) -> SourceRow:
+        """Return a row that is no record."""
+        return SourceRow(text, reason, self._no_columns(), self._file.line)
+
+    def _no_columns(self) -> dict[str, Any] | None:
+        # In a file of records, a row without any that is kept has an empty object of them.
         return {} if self._file.options.keep and self._first else None
 
-    def end(self) -> None:
-        """Raise if no record had a column that the user has named."""
-        file = self._file
+    def check_columns(self) -> None:
+        """Raise if there were records, and none had a column that is read, or one that the user has named."""
+        file, keep = self._file, self._file.options.keep
         if self._first is None:
             return
         line, names = self._first
         if not file.columns:
             advice = "if the rows are within another value, write them by themselves: an array, or an object a line"
             raise file.error(f"{no_column(file.options.columns, names)}; {advice}", line)
-        if absent := [name for name in self._empty if name not in file.kept]:
-            raise file.error(no_column(absent[:1], names), line)
+        if lacking := [name for name in map(clean, () if isinstance(keep, bool) else keep) if name not in file.kept]:
+            raise file.error(no_column(lacking[:1], names), line)

@@ -13,8 +13,7 @@ from airflow_provider_mediaops.triggers.dataset import DatasetTrigger
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import TemporaryError
     from airflow_provider_mediaops.hooks.video import VideoPlatformHook
-    from airflow_provider_mediaops.video.export import ExportAttempt
-    from airflow_provider_mediaops.video.long_waits import LongWaits
+    from airflow_provider_mediaops.video.export import ExportAttempt, LongWaits
 
 _HOOK = "airflow_provider_mediaops.hooks.video:VideoPlatformHook"
 
@@ -50,7 +49,7 @@ class ExportSubscriptionsTrigger(DatasetTrigger):
 
     def _pause_after(self, error: TemporaryError) -> float | None:
         from airflow_provider_mediaops.progress import duration
-        from airflow_provider_mediaops.video.long_waits import LongWaits
+        from airflow_provider_mediaops.video.export import LongWaits
 
         self._waits = self._waits or LongWaits()
         pause = self._waits.pause_after(error, progressed=self._progressed)

@@ -1,11 +1,12 @@
 """
-Read what the video platform is asked with: bulletins, where it is noted that they were posted, and lists.
+What the video platform is asked with: bulletins and lists, how each is read, checked and sent.
 
-It loads no requests: the constructors of operators and sensors check with it.
+It loads no client and no models: the constructors of operators and sensors check with it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,7 +27,7 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Call
-    from airflow_provider_mediaops.video.models import SubscriptionPage
+    from airflow_provider_mediaops.video.models import Activity, SubscriptionPage
 
 #: The properties of a subscription that ``part`` can name.
 SUBSCRIPTION_PARTS = ("id", "snippet", "contentDetails")
@@ -44,7 +45,7 @@ _CONTENTS = ("text", "video_id", "playlist_id")
 _NO_VALUES = ("None", "NaT")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bulletin:
     """A bulletin: a text, a video or a playlist; a text with either; never both of the others."""
 
@@ -53,11 +54,10 @@ class Bulletin:
     playlist_id: str | None = None
 
     def __post_init__(self) -> None:
-        _set(self, text=optional(read_text, "text", self.text))
-        for name in ("video_id", "playlist_id"):
-            # A template that renders to nothing attaches nothing; blanks are a mistake.
-            identifier = getattr(self, name)
-            _set(self, **{name: None if identifier == "" else optional(_read_id, name, identifier)})
+        self.text = optional(read_text, "text", self.text)
+        # A template that renders to nothing attaches nothing; blanks are a mistake.
+        self.video_id = optional(_read_id, "video_id", None if self.video_id == "" else self.video_id)
+        self.playlist_id = optional(_read_id, "playlist_id", None if self.playlist_id == "" else self.playlist_id)
         if self.video_id and self.playlist_id:
             raise InvalidArgumentError(
                 "A bulletin carries a video or a playlist, not both: leave out video_id or playlist_id."
@@ -73,16 +73,28 @@ class Bulletin:
         body: dict[str, Any] = {}
         if (self.text or "").strip():
             body["snippet"] = {"description": self.text}
-        attached = (
-            {"kind": f"{kind_prefix}#video", "videoId": self.video_id}
-            if self.video_id
-            else {"kind": f"{kind_prefix}#playlist", "playlistId": self.playlist_id}
-            if self.playlist_id
-            else None
-        )
-        if attached:
-            body["contentDetails"] = {"bulletin": {"resourceId": attached}}
+        for what, identifier in (("video", self.video_id), ("playlist", self.playlist_id)):
+            if identifier:
+                attached = {"kind": f"{kind_prefix}#{what}", f"{what}Id": identifier}
+                body["contentDetails"] = {"bulletin": {"resourceId": attached}}
         return body
+
+    def post(self, kind_prefix: str) -> Call[Activity]:
+        """Return the call that posts the bulletin; its ``part`` names exactly the properties of the body."""
+        from airflow_provider_mediaops.http.exchange import Call, Request
+        from airflow_provider_mediaops.video.models import read_activity
+
+        body = self.resource(kind_prefix)
+        request = Request(
+            "POST",
+            "/v3/activities",
+            params=(("part", ",".join(body)),),
+            headers={"Content-Type": "application/json; charset=utf-8"},
+            body=json.dumps(body, ensure_ascii=False).encode(),
+            idempotent=False,
+            kind="bulletin",
+        )
+        return Call(request, read_activity)
 
 
 def check_bulletin(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
@@ -111,7 +123,7 @@ def read_once_per(name: str, value: object) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SubscriptionQuery:
     """
     Which subscriptions to list: exactly one of ``channel_id``, ``ids`` and ``mine``, and how.
@@ -130,16 +142,13 @@ class SubscriptionQuery:
     max_results: int | None = None  # a page, 0 to 50; None leaves it to the service (5)
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            channel_id=optional(_read_id, "channel_id", self.channel_id),
-            ids=optional(read_texts, "ids", self.ids),
-            mine=read_flag("mine", self.mine),
-            part=read_texts("part", self.part),
-            for_channel_ids=optional(_read_channel_ids, "for_channel_ids", self.for_channel_ids),
-            order=optional(read_choice, "order", self.order, choices=ORDERS),
-            max_results=optional(read_page_size, "max_results", self.max_results),
-        )
+        self.channel_id = optional(_read_id, "channel_id", self.channel_id)
+        self.ids = optional(read_texts, "ids", self.ids)
+        self.mine = read_flag("mine", self.mine)
+        self.part = read_texts("part", self.part)
+        self.for_channel_ids = optional(_read_channel_ids, "for_channel_ids", self.for_channel_ids)
+        self.order = optional(read_choice, "order", self.order, choices=ORDERS)
+        self.max_results = optional(read_page_size, "max_results", self.max_results)
         filters = {"channel_id": self.channel_id, "ids": self.ids, "mine": self.mine or None}
         given = [name for name, value in filters.items() if value is not None]
         if len(given) != 1:
@@ -166,9 +175,21 @@ class SubscriptionQuery:
 
     def page(self, token: str | None = None) -> Call[SubscriptionPage]:
         """Return the call for one page, by the token of its neighbour; None for the first."""
-        from airflow_provider_mediaops.video.calls import list_page
+        from airflow_provider_mediaops.http.exchange import Call, Request
+        from airflow_provider_mediaops.video.models import read_page
 
-        return list_page(self, token)
+        params = {
+            "part": ",".join(self.part),
+            "channelId": self.channel_id,
+            "id": None if self.ids is None else ",".join(self.ids),
+            "mine": "true" if self.mine else None,
+            "forChannelId": None if self.for_channel_ids is None else ",".join(self.for_channel_ids),
+            "maxResults": None if self.max_results is None else str(self.max_results),
+            "order": self.order,
+            "pageToken": token or None,
+        }
+        given = tuple((name, value) for name, value in params.items() if value is not None)
+        return Call(Request("GET", "/v3/subscriptions", params=given, kind="subscriptions"), read_page)
 
 
 def _read_id(name: str, value: object) -> str:
@@ -192,8 +213,3 @@ def _read_channel_ids(name: str, value: object) -> tuple[str, ...]:
 def read_page_size(name: str, value: object, *, minimum: int = 0) -> int:
     """Read the number of records a page; 0 will not do where all pages are listed, because it never comes to an end."""
     return read_whole_number(name, value, minimum=minimum, maximum=LARGEST_PAGE)
-
-
-def _set(record: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(record, name, value)

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.arguments import read_choice, read_flag, read_identifier, read_path
+from airflow_provider_mediaops.arguments import read_choice, read_flag, read_identifier, read_iso_time, read_path
 from airflow_provider_mediaops.exceptions import (
     DestinationInUseError,
+    DestinationReplacedError,
     InvalidArgumentError,
     MediaOpsError,
     PermanentError,
@@ -37,8 +38,6 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.exchange import Blocking, Clock, Emit, NotCarriedOut, Request, observed
-from airflow_provider_mediaops.iso_times import read_iso_time
-from airflow_provider_mediaops.storage.errors import ConflictError
 from airflow_provider_mediaops.video.arguments import ON_UNCERTAIN, Bulletin, read_once_per
 from airflow_provider_mediaops.video.models import Activity
 
@@ -128,8 +127,7 @@ def read_entry(value: object, key: Key) -> Entry | None:
 
 def journal_record(journal: str, key: Key, warn: Callable[[str], None]) -> Record:
     """Return the record of a key in a journal: a folder on any storage, which is created if it is missing."""
-    from airflow_provider_mediaops.storage.files import path_of
-    from airflow_provider_mediaops.storage.path_checks import absolute, check_store
+    from airflow_provider_mediaops.storage.paths import absolute, check_store, path_of
     from airflow_provider_mediaops.storage.record import FileRecord
 
     folder = path_of(absolute(journal, "journal", warn))
@@ -272,7 +270,7 @@ class Delivery:
         self._version = None
         try:
             self._version = self.record.replace(value, version)
-        except ConflictError:
+        except DestinationReplacedError:
             return False
         return True
 

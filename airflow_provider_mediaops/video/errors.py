@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -16,7 +17,6 @@ from airflow_provider_mediaops.exceptions import (
     PermissionDeniedError,
     QuotaExceededError,
     RateLimitedError,
-    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.reply import is_of_search_cluster
@@ -62,12 +62,17 @@ _LOOK_AT_TOKEN = (
     "The access token or API key is missing, wrong or expired: check the connection's password, or use "  # noqa: S105
     "auth=refresh_token."
 )
+_LOOK_AT_APPLICATION = (
+    "The service refuses an access token that was just issued: check that the host, token_url, client id (Login) and "
+    "scopes in the connection are of one platform."
+)
 _LOOK_AT_SCOPE = "The token lacks the scope for this: have the user grant it and use the new token."
 _LOGIN_REQUIRED = ("required", "authorizationrequired")
 _NEEDS_USER = (
     "Posting and mine=True need an authorised user, which no API key is: use auth=bearer or auth=refresh_token in the "
     "connection."
 )
+_NO_CHANNEL = "The account has no channel: sign it up at the service; another token does not help."
 _ENABLE = (
     "The service's interface is not enabled in the project of this credential: enable it there, and try again some "
     "minutes later."
@@ -76,18 +81,15 @@ _ENABLE = (
 _LOOK_AT_CLIENT = "Check the client id (Login), scopes and token_url in the connection."
 _LOOK_AT_TOKEN_URL = "Check token_url in the connection: it is the address that exchanges refresh tokens."  # noqa: S105
 
-#: The errors of the video platform: those of its document, and those documented for the public service.
+#: The errors of the video platform: the words of its document, for which that shows no status, and those of the public
+#: service that mean something else than their status.
 VIDEO_RULES = ErrorRules(
     service=_SERVICE,
     by_reason={
         "playlistnotfound": NotFoundError,
         "videonotfound": NotFoundError,
-        "subscribernotfound": NotFoundError,
-        "channelnotfound": NotFoundError,
         "notfound": NotFoundError,
         "bulletintextrequired": BadRequestError,
-        "invalidmetadata": BadRequestError,
-        "invalidpagetoken": BadRequestError,
         "badrequest": BadRequestError,
         "ratelimitexceeded": RateLimitedError,
         "userratelimitexceeded": RateLimitedError,
@@ -96,15 +98,6 @@ VIDEO_RULES = ErrorRules(
         "keyinvalid": AuthenticationError,
         "youtubesignuprequired": PermissionDeniedError,
         "svcsignuprequired": PermissionDeniedError,
-        "insufficientpermissions": PermissionDeniedError,
-        "access_token_scope_insufficient": PermissionDeniedError,
-        "permission_denied": PermissionDeniedError,
-        "accountclosed": PermissionDeniedError,
-        "accountsuspended": PermissionDeniedError,
-        "subscriptionforbidden": PermissionDeniedError,
-        "accessnotconfigured": PermissionDeniedError,
-        "forbidden": PermissionDeniedError,
-        "backenderror": ServiceUnavailableError,
     },
     advice={
         "playlistnotfound": "Check playlist_id.",
@@ -114,8 +107,8 @@ VIDEO_RULES = ErrorRules(
         "invalidmetadata": "Check kind_prefix in the connection: the kind does not fit the identifier.",
         "invalidpagetoken": "The page token is not one of this listing, or has expired: start from the first page.",
         "accessnotconfigured": _ENABLE,
-        "svcsignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
-        "youtubesignuprequired": "The account has no channel: sign it up at the service; another token does not help.",
+        "svcsignuprequired": _NO_CHANNEL,
+        "youtubesignuprequired": _NO_CHANNEL,
         "insufficientpermissions": _LOOK_AT_SCOPE,
         "access_token_scope_insufficient": _LOOK_AT_SCOPE,
         "subscriptionforbidden": "The channel does not show its subscriptions: use mine=True as its owner.",
@@ -130,6 +123,11 @@ VIDEO_RULES = ErrorRules(
     refine=_refine,
     quota_reset=_next_reset,
     advice_by_reply=_advice_by_reply,
+)
+
+#: The same with ``auth=refresh_token``.
+REFRESHED_RULES = replace(
+    VIDEO_RULES, advice_by_class={**VIDEO_RULES.advice_by_class, AuthenticationError: _LOOK_AT_APPLICATION}
 )
 
 #: The errors of the address that exchanges refresh tokens (RFC 6749, section 5.2).

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.progress import ProgressLog, counted
+from airflow_provider_mediaops.http.exchange import Clock, Emit
+from airflow_provider_mediaops.progress import ProgressLog, counted, rate_in_words
+from airflow_provider_mediaops.storage.files import check_writable
 from airflow_provider_mediaops.storage.formats import FlatView, json_line
 from airflow_provider_mediaops.storage.ownership import DatasetWork
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.changes import ExportChanges, canonical
-from airflow_provider_mediaops.video.paging import ListedPage, Listing, list_pages
+from airflow_provider_mediaops.video.paging import Listing
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.exceptions import TemporaryError
     from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import CallFlow
     from airflow_provider_mediaops.storage.dataset import Dataset, Staging
     from airflow_provider_mediaops.storage.formats import CsvFormulas
-    from airflow_provider_mediaops.video.changes import Looked
 
+# What another attempt needs to resume a listing, besides the records.
 _STATE_OF_LISTING = ("token", "pages", "duplicates", "restarts", "ended", "complete")
 # What the last line of the log says about the changes.
 _CHANGES = {"added": "added", "removed": "removed", "changed_records": "changed"}
+# The longest of the waits that follow each other without progress: a service may reset its quota late or by another
+# clock, or others may have used it up already.
+_LONGEST_WAIT_SECONDS = (math.inf, 900.0, 3_600.0, 14_400.0)
+# A wait ends a little after the time that the service named, because clocks differ, and not for all waiting tasks at
+# once: by between half of this share and all of it, a minute at most.
+_EXTRA_SHARE, _MAX_EXTRA_SECONDS = 0.1, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,50 +94,58 @@ class ExportAttempt:
         self._export = export
         self._staging = staging
         self._log = log
+        self._changes: ExportChanges | None = None
         if export.require_complete and staging.state and not staging.state["complete"]:
             # The service may list all of it now; what was listed then may hold older records that were kept.
             staging.discard()
-        self._changes = (
-            ExportChanges(export.changes, export.destination, staging, export.owned_by(), warn)
-            if export.changes
-            else None
-        )
-        kept = {name: value for name, value in (staging.state or {}).items() if name in _STATE_OF_LISTING}
-        self._listing = Listing(export.listed(), warn=warn, require_complete=export.require_complete, **kept)
+        if export.changes:
+            check_writable(path_of(export.changes))
+            self._changes = ExportChanges(export, staging, warn)
+        state = {name: value for name, value in (staging.state or {}).items() if name in _STATE_OF_LISTING}
+        self._listing = Listing(export.listed(), warn=warn, require_complete=export.require_complete, **state)
         self._listing.knows(staging.records())
-        self._saved_before = staging.rows
         self._progress = ProgressLog(log, clock)
 
-    def pages(self, client: Client) -> CallFlow[Listing]:
-        """Fetch all pages that are left; emit each, which has to be saved before the next is requested."""
-        per_second = client.limiter.per_second if client.limiter else None
-        self._log(start_line(self._listing, self._export.destination, per_second, self._saved_before))
-        listing = yield from list_pages(client.ask, self._listing)
-        if self._changes:
-            yield from self._changes.look(client.ask, listing)
-        return listing
-
-    def save(self, listed: ListedPage | Looked) -> None:
-        """Save what :meth:`pages` has just emitted with the state of the listing; log the progress every 30 seconds."""
-        if isinstance(listed, ListedPage):
-            self._staging.commit(listed.fresh, state_of(self._listing))
-            self._progress.count(len(listed.fresh))
+    def pages(self, client: Client) -> CallFlow[None]:
+        """Fetch what is left; emit the new records of each page, to be saved before the next page is requested."""
+        self._log(self._first_line(client.limiter.per_second if client.limiter else None))
+        while (listed := (yield from self._listing.next_page(client.ask))) is not None:
+            yield Emit(listed.fresh)
             metrics.count("video.export.pages")
             metrics.count("video.export.rows", len(listed.fresh))
-        elif self._changes:
-            self._changes.save(listed, state_of(self._listing))
-        self._progress.log_if_due(self._progress_line)
+        if self._changes:
+            yield from self._changes.look(client.ask, self._listing)
 
-    def _progress_line(self) -> str:
-        rows = self._saved_before + self._progress.rows
-        return f"{_amount(rows, self._listing.pages)} so far; {self._progress.per_second:,.0f} a second."
+    def _first_line(self, per_second: float | None) -> str:
+        query = self._listing.query
+        if query.channel_id is not None:
+            whose = f"the subscriptions of channel {query.channel_id}"
+        elif query.ids is not None:
+            whose = f"{len(query.ids):,} subscriptions by their ids"
+        else:
+            whose = "the subscriptions of the authorised user"
+        rate = "no rate set" if per_second is None else f"{rate_in_words(per_second)}, shared"
+        begins = f"resumed after {self._amount()}" if self._listing.pages else "from the start"
+        return f"Exporting {whose} to {self._export.destination}: pages of {query.max_results}, {rate}, {begins}."
+
+    def save(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Save what :meth:`pages` has just emitted with the state of the listing; log the progress every 30 seconds."""
+        state = {name: getattr(self._listing, name) for name in _STATE_OF_LISTING}
+        if self._changes:
+            state["second_look"] = asdict(self._changes.second_look)
+        self._staging.commit(records, state)
+        self._progress.count(len(records))
+        self._progress.log_if_due(lambda: f"{self._amount()} so far; {self._progress.per_second:,.0f} a second.")
+
+    def _amount(self) -> str:
+        return _amount(self._staging.rows, self._listing.pages)
 
     def abort(self) -> None:
         """Log how much is saved, because the attempt ends with an error."""
         if self._changes:
-            self._changes.abort()
+            self._changes.close()
         if self._listing.complete or not self._export.require_complete:
-            self._log(f"Kept {_amount(self._staging.rows, self._listing.pages)} for the next attempt.")
+            self._log(f"Kept {self._amount()} for the next attempt.")
 
     def finish(self) -> None:
         """Set the return value of the task, and the digest of the content if the file may stay as it is."""
@@ -156,23 +175,27 @@ def _amount(rows: int, pages: int) -> str:
     return f"{counted(rows, 'subscription')} of {counted(pages, 'page')}"
 
 
-def state_of(listing: Listing) -> dict[str, Any]:
-    """Return what another attempt needs to resume a listing, besides the records, in plain values."""
-    return {name: getattr(listing, name) for name in _STATE_OF_LISTING}
+@dataclass(slots=True)
+class LongWaits:
+    """The waits of one task in the triggerer for a time that the service named, longer than any call waits."""
 
+    clock: Clock = field(default_factory=Clock)
+    _without_progress: int = field(default=0, init=False)
 
-def start_line(listing: Listing, destination: object, per_second: float | None, rows: int) -> str:
-    """Return the first line that the log has of an export; ``rows`` are those that earlier attempts have saved."""
-    query = listing.query
-    if query.channel_id is not None:
-        whose = f"Exporting the subscriptions of channel {query.channel_id}"
-    elif query.ids is not None:
-        whose = f"Exporting {len(query.ids):,} subscriptions by their ids"
-    else:
-        whose = "Exporting the subscriptions of the authorised user"
-    rate = "no rate set" if per_second is None else f"{per_second:g} requests a second, shared"
-    resumed = f"resumed after {_amount(rows, listing.pages)}" if listing.pages else "from the start"
-    return f"{whose} to {destination}: pages of {query.max_results}, {rate}, {resumed}."
+    def pause_after(self, error: TemporaryError, *, progressed: bool) -> float | None:
+        """
+        Return the seconds to wait after an error that ended an attempt; None to give up.
+
+        The first wait lasts until the time that the service named: ``Retry-After``, or the reset of a quota. If nothing
+        was done after it, the next ones are 15 minutes, one hour and four hours at most; there is no fifth.
+        """
+        if progressed:
+            self._without_progress = 0
+        if not error.retry_after or self._without_progress == len(_LONGEST_WAIT_SECONDS):
+            return None
+        pause = min(error.retry_after, _LONGEST_WAIT_SECONDS[self._without_progress])
+        self._without_progress += 1
+        return pause + self.clock.uniform(0.5, 1.0) * min(pause * _EXTRA_SHARE, _MAX_EXTRA_SECONDS)
 
 
 def content_digest(records: Iterable[Mapping[str, Any]], *, whole: bool = False) -> str:

@@ -1,14 +1,19 @@
-"""Records of the video platform, as it sends them: known fields typed, unknown ones kept."""
+"""Replies of the video platform, as it sends them: known fields typed, unknown ones kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
 from pydantic.alias_generators import to_camel
 
+from airflow_provider_mediaops.arguments import shown
 from airflow_provider_mediaops.exceptions import InvalidReplyError
+from airflow_provider_mediaops.http.reply import read_json
+
+if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.exchange import Response
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -109,24 +114,11 @@ class SubscriptionPage(_Record):
 
 
 def read_subscription(record: Mapping[str, Any]) -> Subscription:
-    """
-    Read a record of a listing.
-
-    :param record: the record, as it came.
-    :raises InvalidReplyError: if a field has another type than documented.
-    """
-    return validated(Subscription, record, "subscription")
+    """Read a record of a listing; raise InvalidReplyError if a field has another type than documented."""
+    return _validated(Subscription, record, "subscription")
 
 
-def validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
-    """
-    Read a part of a reply by its model.
-
-    :param model: the model.
-    :param body: the JSON object.
-    :param what: its name in the message.
-    :raises InvalidReplyError: if a field has another type than documented.
-    """
+def _validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -134,3 +126,32 @@ def validated(model: type[Model], body: Mapping[str, Any], what: str) -> Model:
     # Outside the handler: the library's error quotes the reply.
     where = ".".join(map(str, fault["loc"]))
     raise InvalidReplyError(f"The reply is not a {what}: {where}: {fault['msg']}.", service="video platform")
+
+
+def read_activity(response: Response) -> Activity:
+    """Read the reply to a post."""
+    body = read_json(response)
+    kind = str(body.get("kind") or "")
+    # The document does not show that an activity has an id, so its kind will do; but one of the two it must have.
+    if not (kind.lower().endswith("#activity") if kind else body.get("id") and not body.get("error")):
+        raise InvalidReplyError(
+            f"The reply is not an activity (its kind is {shown(kind)}, its id {shown(body.get('id'))})."
+        )
+    activity = _validated(Activity, body, "activity")
+    try:
+        # It is written down and returned as plain values.
+        activity.to_dict()
+    except ValueError:
+        raise InvalidReplyError("The reply is nested too deeply for an activity.") from None
+    return activity
+
+
+def read_page(response: Response) -> SubscriptionPage:
+    """Read a page of subscriptions."""
+    body = read_json(response)
+    kind = str(body.get("kind", ""))
+    # Replies are seen with a capital S too, and services that share this interface have prefixes of their own.
+    is_list = kind.lower().endswith("#subscriptionlistresponse") if kind else "items" in body
+    if not is_list:
+        raise InvalidReplyError(f"The reply is not a subscription list (its kind is {shown(kind)}).")
+    return _validated(SubscriptionPage, body, "subscription list")

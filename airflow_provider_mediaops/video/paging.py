@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.exceptions import BadRequestError, InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Ask, CallFlow, Emit, Wait
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.scratch import SeenSet
 from airflow_provider_mediaops.video.arguments import DEFAULT_PAGE
 
@@ -25,8 +25,6 @@ _STALE_PAGES = 3
 _EMPTY_PAGES = 200
 # A total that is wrong by less than this factor is an ordinary one.
 _ANNOUNCED_TIMES = 2
-# Known records are added in batches of this size, however many there are.
-_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +72,8 @@ class Listing:
 
     def knows(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Add records that came before, so that they are left out."""
-        keys = map(_key, items)
-        while self.known.add(islice(keys, _AT_ONCE)):
-            pass
+        for item in items:
+            self.known.add([_key(item)])
 
     def next_page(self, ask: Ask) -> CallFlow[ListedPage | None]:
         """
@@ -98,25 +95,23 @@ class Listing:
                 self.ended = not self.token or bool(why)
                 if why:
                     self.complete = False
-                    self.warn(f"The service cut the listing short: it ends after {_pages(self.pages)}, because {why}.")
+                    after = counted(self.pages, "page")
+                    self.warn(f"The service cut the listing short: it ends after {after}, because {why}.")
                 return listed
         if self.require_complete and not self.complete:
             raise InvalidReplyError(
-                f"The service cut the listing short after {_pages(self.pages)}, and require_complete is set: try it "
-                "again later, or in another order; without require_complete it ends with what there is.",
+                f"The service cut the listing short after {counted(self.pages, 'page')}, and require_complete is set: "
+                "try it again later, or in another order; without require_complete it ends with what there is.",
                 service="video platform",
             )
         return None
 
     def _take(self, page: SubscriptionPage) -> ListedPage:
         items = page.items
-        # Nearly every record has an id; a call for each would take as long as all the rest of this.
-        keys = [known if type(known := item.get("id")) is str else _key(item) for item in items]
+        keys = [_key(item) for item in items]
         new = self.known.add(keys)
-        # Most pages hold nothing that was there before.
-        fresh = (
-            items if all(new) else [item for item, is_new in zip(items, new, strict=True) if is_new or _is_bare(item)]
-        )
+        # Records without an id cannot be compared, so all of them are kept.
+        fresh = [item for item, is_new in zip(items, new, strict=True) if is_new or not isinstance(item.get("id"), str)]
         self.pages += 1
         self.duplicates += len(items) - len(fresh)
         if any(new if self._known_this_round is self.known else self._known_this_round.add(keys)):
@@ -156,21 +151,12 @@ class Listing:
         self._known_this_round = SeenSet()
 
 
-def _pages(number: int) -> str:
-    return "1 page" if number == 1 else f"{number} pages"
-
-
 def _key(item: Mapping[str, Any]) -> str:
     identifier = item.get("id")
     if isinstance(identifier, str):
         return identifier
     # A page that holds only what was there before, letter by letter, is a sign of a circle.
     return json.dumps(item, sort_keys=True)
-
-
-def _is_bare(item: Mapping[str, Any]) -> bool:
-    # Records without an id cannot be compared, so all of them are kept.
-    return not isinstance(item.get("id"), str)
 
 
 def list_pages(ask: Ask, listing: Listing) -> CallFlow[Listing]:

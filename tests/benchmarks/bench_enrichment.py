@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.benchmarks import results
 from tests.benchmarks.fresh_process import environment, last_line_of, peak_memory_mb
 from tests.benchmarks.results import Limit, Row

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_mediaops.sandbox.cluster.routes import GUEST_LOGIN, GUEST_PASSWORD, LOGIN, PASSWORD
+from airflow_provider_mediaops.sandbox.cluster import GUEST_LOGIN, GUEST_PASSWORD, LOGIN, PASSWORD
 from tests.certificates import Certificate, make_certificate
 
 CLIENT_KEY_PASSWORD = "the client's own password"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
+from airflow_provider_mediaops.sandbox.cluster_nodes import NODES
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.cluster.nodes import Cluster
 from tests.cluster.security import GUEST, OPERATOR

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from airflow_provider_mediaops.http import exchange
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.contract.killing import run_program
 
 ROWS = 200

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cli.commands import COMMANDS
-from airflow_provider_mediaops.sandbox.books import routes as books
+from airflow_provider_mediaops.sandbox import books
 from tests.contract import fresh_python
 
 if TYPE_CHECKING:

@@ -60,6 +60,10 @@ shows_fields = pytest.mark.skipif(
 )
 
 
+# The form is made in a process of its own.
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def forms() -> dict[str, Any]:
     found: dict[str, Any] = fresh_python.result_of(FORMS)

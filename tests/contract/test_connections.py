@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
-from airflow_provider_mediaops.http.auth import FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from tests.contract import dag_runs, fresh_python
 
 COMMON = {
@@ -184,7 +184,7 @@ def the_video_hook_has_all(hook: Any) -> None:
 def the_cluster_hook_has_all(hook: Any) -> None:
     client = hook.service.client
     assert client.base_urls == ("https://node1.example.com:9200", "https://node2.example.com:9201/Search")
-    assert client.auth == FixedAuth.basic("monitor", "cluster password")
+    assert client.auth == Auth.basic("monitor", "cluster password")
     assert hook.service.transport.verify == certifi.where()
     assert hook.service.transport.max_large_reply_bytes == 64 * 1024 * 1024
 
@@ -192,7 +192,7 @@ def the_cluster_hook_has_all(hook: Any) -> None:
 def the_books_hook_has_all(hook: Any) -> None:
     client = hook.service.client
     assert client.base_urls == ("https://books.example.com",)
-    assert client.auth == FixedAuth.raw("rest key")
+    assert client.auth == Auth("rest key", ("rest key",))
     assert client.limiter.per_second == 2.5
     assert client.limiter.backend.where == "redis://redis.example.com:7000/1"
     assert "9780140449136" in vars(hook).values()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from scripts import shown_code
 from tests.contract import dag_runs
 

@@ -15,7 +15,7 @@ from airflow.models.asset import AssetEvent
 from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
 from sqlalchemy import select
 
-from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
+from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
 from scripts import shown_code
 from tests.contract import dag_runs
 from tests.unit.video_platform import connection, page

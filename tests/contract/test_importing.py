@@ -63,7 +63,6 @@ PARSED_WITH = {
         ".hooks.threads",
         ".http",
         ".http.stop",
-        ".iso_times",
         ".notifications",
         ".operators",
         ".sensors",

@@ -12,8 +12,8 @@ from airflow_provider_mediaops.exceptions import AuthenticationError, Permission
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
-from airflow_provider_mediaops.sandbox.video import tokens
+from airflow_provider_mediaops.sandbox import video
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
 from tests.system.connections import SECRETS
 from tests.unit.permanent import permanent
@@ -45,7 +45,7 @@ def export(folder: Path, **whose: Any) -> dict[str, Any]:
 
 
 def test_a_scope_that_only_reads_is_enough_to_read_and_cannot_post(connect: Any, tmp_path: Path) -> None:
-    connect("bearer", tokens.READ_ONLY_TOKEN)
+    connect("bearer", video.READ_ONLY_TOKEN)
     assert export(tmp_path, mine=True)["rows"] == 120
     assert SubscriptionSensor(task_id="wait", mine=True).execute({})
     with pytest.raises(permanent(PermissionDeniedError), match="insufficientPermissions"):
@@ -53,7 +53,7 @@ def test_a_scope_that_only_reads_is_enough_to_read_and_cannot_post(connect: Any,
 
 
 def test_public_data_need_no_user(connect: Any, tmp_path: Path) -> None:
-    connect("api_key", tokens.API_KEY)
+    connect("api_key", video.API_KEY)
     assert "rows" in export(tmp_path, channel_id=CHANNEL)
     with pytest.raises(permanent(AuthenticationError)):
         export(tmp_path, mine=True)

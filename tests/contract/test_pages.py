@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from airflow_provider_mediaops import exceptions, notifications, results
-from airflow_provider_mediaops.storage.path_checks import _PACKAGES
+from airflow_provider_mediaops.storage.paths import PACKAGES
 from scripts.generated_docs import statsd_mapping
 from scripts.metric_table import METRICS
 from tests.browser import pictures
@@ -185,4 +185,4 @@ def test_connections_to_object_stores_are_read_by_airflow(monkeypatch: pytest.Mo
 def test_packages_of_object_stores_are_those_that_an_error_names() -> None:
     rows = table(text_of("object_stores").partition("## ")[0])
     shown = {row["address"].strip("`").partition("://")[0]: row["package, on workers and triggerers"] for row in rows}
-    assert shown == {scheme: f"`{_PACKAGES[scheme]}`" for scheme in ("s3", "gs", "abfs")}
+    assert shown == {scheme: f"`{PACKAGES[scheme]}`" for scheme in ("s3", "gs", "abfs")}

@@ -17,8 +17,8 @@ import pytest
 from airflow.models.asset import AssetEvent
 from airflow.utils.session import create_session
 
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
-from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
+from airflow_provider_mediaops.sandbox.books import sample_isbns
+from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
 from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings

@@ -112,6 +112,7 @@ def test_instances_are_mapped_over_path_objects(tmp_path: Path, path: Callable[[
     assert sorted(file.name for file in tmp_path.glob("[!.]*")) == ["a.txt", "b.txt"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "journal",
     [pytest.param(False, marks=pytest.mark.airflow(">=3.3"), id="state store"), pytest.param(True, id="journal")],

@@ -30,7 +30,7 @@ from tests.unit.loopback import deaf_port
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.state import RequestRecord
+    from airflow_provider_mediaops.sandbox.faults import RequestRecord
 
 pytestmark = pytest.mark.long
 
@@ -230,7 +230,7 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
         assert (world.record() or {}).get("state") == (None if case.phase == "connecting" else "intended")
     if case.resumed is None:
         return
-    world.server.state.faults.clear()
+    world.server.state.faults.armed.clear()
     again = world.start(number=2).ended()
     assert world.sent() - sent == case.resumed
     if case.operator.startswith("bulletin") and case.phase == "request under way":

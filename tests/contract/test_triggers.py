@@ -20,9 +20,7 @@ from airflow.sdk.execution_time import task_runner
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 
 import airflow_provider_mediaops.triggers
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens
+from airflow_provider_mediaops.sandbox import books, cluster, video
 from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.airflow_names import TaskDeferred
@@ -117,7 +115,7 @@ def test_no_secret_is_on_the_way(task: Task, tmp_path: Path) -> None:
     name = task.connection if task.connection in values else "conn_id"
     made = task.make()
     assert values[name] == getattr(made, task.connection)
-    for secret in (tokens.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key):
+    for secret in (video.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key):
         assert secret not in row_of_a_task(trigger)
 
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.books.batch.scheduler import IN_FLIGHT
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox import books
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import DropFault, LimitFault, StatusFault
 from scripts.local_airflow import FINAL_STATES
 from tests.system.running import Ended, ended, wait_for
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.faults import FaultBoard
-    from airflow_provider_mediaops.sandbox.state import RequestRecord
+    from airflow_provider_mediaops.sandbox.faults import FaultBoard, RequestRecord
     from tests.distributed.conftest import Installation
 
 DAG = "distributed_enrichment"

@@ -28,7 +28,8 @@ from airflow_provider_mediaops.hooks.base import Service, ServiceHook
 from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.settings import TransportSettings
-from airflow_provider_mediaops.storage import backend, local, log
+from airflow_provider_mediaops.storage import dataset as storage_dataset
+from airflow_provider_mediaops.storage import local, log
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.object_store import StoreBackend
@@ -163,10 +164,10 @@ def make_up_time(patch: pytest.MonkeyPatch, scratch: Path) -> None:
     patch.setattr(log, "time", SimpleNamespace(monotonic=seconds))
     # Of two claims with one number the later one is in force, so that an example comes out the same each time.
     numbers = itertools.count()
-    patch.setattr(backend, "secrets", SimpleNamespace(token_hex=lambda _: f"{next(numbers):08x}"))
+    patch.setattr(log, "secrets", SimpleNamespace(token_hex=lambda _: f"{next(numbers):08x}"))
     # Each commit is one that a death cannot take back; files have the time of the system.
     patch.setattr(StoreBackend, "hold_seconds", 0.0)
-    patch.setattr(local, "STALE_SECONDS", math.inf)
+    patch.setattr(storage_dataset, "_STALE_SECONDS", math.inf)
     for kind in (LocalBackend, StoreBackend):
         patch.setattr(kind, "read", _noting(kind.read))
     patch.setattr(Clock.__init__, "__defaults__", (CLOCK.monotonic, CLOCK.now, CLOCK.uniform))

@@ -27,7 +27,7 @@ from tests.models.places import DiskPlace, StorePlace
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import CallFlow
-    from airflow_provider_mediaops.storage.backend import Version
+    from airflow_provider_mediaops.storage.files import Version
     from airflow_provider_mediaops.storage.scratch import NewFile
     from airflow_provider_mediaops.video.models import SubscriptionPage
     from tests.models.places import ModelPlace

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.report_urls import report_url
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.cluster.nodes import CpuPin
+from airflow_provider_mediaops.sandbox import books
+from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from scripts.local_airflow import COMPONENTS, FINAL_STATES

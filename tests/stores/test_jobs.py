@@ -21,8 +21,8 @@ from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
-from airflow_provider_mediaops.sandbox.video.subscriptions import MINE
+from airflow_provider_mediaops.sandbox.books import sample_isbns
+from airflow_provider_mediaops.sandbox.subscriptions import MINE
 from tests.airflow_names import TaskDeferred
 from tests.stores.emulators import BUCKET, is_write
 from tests.stores.one_task import context_of

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.stores.emulators import ACCOUNT, ACCOUNT_KEY, BUCKET, CLIENTS, WRONG_KEY, is_write, on_page
 from tests.stores.one_task import context_of
 from tests.stores.test_jobs import export
@@ -127,7 +127,7 @@ def test_a_key_that_may_not_delete_is_told_once_how_many_objects_it_leaves(
     left = [name for name in place.names() if "/" in name and not name.endswith(("last", "manifest.json"))]
     [text] = [record.getMessage() for record in caplog.records if "right to delete" in record.getMessage()]
     assert left
-    assert f"d.jsonl is written, but {len(left)} staged object(s)" in text
+    assert f"d.jsonl is written, but {len(left)} staged object" in text
     assert place.read("d.jsonl")
 
 

@@ -17,8 +17,8 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.operators.cluster_digest import HotThreadsDigestOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.plugin.reading import find_file
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
-from airflow_provider_mediaops.sandbox.video.subscriptions import MINE
+from airflow_provider_mediaops.sandbox.books import sample_isbns
+from airflow_provider_mediaops.sandbox.subscriptions import MINE
 from tests.contract.page_tables import sections, table
 from tests.stores.emulators import BUCKET
 from tests.stores.one_task import context_of

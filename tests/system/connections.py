@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens
+from airflow_provider_mediaops.sandbox import books, cluster, video
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
@@ -17,9 +15,9 @@ SECRETS = (
     books.INACTIVE_KEY,
     books.PRO.key,
     cluster.PASSWORD,
-    tokens.CLIENT_SECRET,
-    tokens.READ_ONLY_TOKEN,
-    tokens.REFRESH_TOKEN,
+    video.CLIENT_SECRET,
+    video.READ_ONLY_TOKEN,
+    video.REFRESH_TOKEN,
     "sandbox-access-token",
 )
 """What must be seen nowhere; the last one begins every access token that the sandbox issues."""
@@ -35,7 +33,7 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
     video, on_cluster = (json.loads(ready[f"AIRFLOW_CONN_MEDIAOPS_{name}_DEFAULT"]) for name in ("VIDEO", "CLUSTER"))
     connections = {
         "MEDIAOPS_VIDEO_DEFAULT": video,
-        "VIDEO_READ_ONLY": {**video, "password": tokens.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
+        "VIDEO_READ_ONLY": {**video, "password": video.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
         "CLUSTER_ONE_ATTEMPT": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},

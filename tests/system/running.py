@@ -20,8 +20,8 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.faults import Service
-    from airflow_provider_mediaops.sandbox.state import RequestRecord, Settings
+    from airflow_provider_mediaops.sandbox.faults import RequestRecord, Service
+    from airflow_provider_mediaops.sandbox.state import Settings
 
 
 class WatchedAirflow(LocalAirflow):

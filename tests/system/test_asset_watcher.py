@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import requests
 
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES
+from airflow_provider_mediaops.sandbox.cluster_nodes import NODES
 from airflow_provider_mediaops.sandbox.faults import DropFault, StatusFault
 from tests.system.running import ended, wait_for
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.faults import RequestRecord
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.state import RequestRecord
     from tests.system.running import Ended, Runs, WatchedAirflow
 
 DAG_ID = "system_hot_nodes"

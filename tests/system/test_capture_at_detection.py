@@ -13,8 +13,8 @@ import requests
 from tests.system.running import ended, requests_of, wait_for
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.faults import RequestRecord
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.state import RequestRecord
     from tests.system.running import Ended, Runs, WatchedAirflow
 
 SPIKES = ("spike_worker", "spike_deferred")

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.video.subscriptions import MINE, Subscriptions, in_order
+from airflow_provider_mediaops.sandbox.subscriptions import MINE, Subscriptions, in_order
 from tests.system.running import Ended, ended, own_services, wait_for
 from tests.unit.no_limit import NoLimit
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.sandbox.faults import RequestRecord
     from airflow_provider_mediaops.sandbox.server import SandboxServer
-    from airflow_provider_mediaops.sandbox.state import RequestRecord
     from tests.system.running import WatchedAirflow
 
 DAG_ID = "system_clears"

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox import cluster
 from tests.system.connections import SECRETS
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ def stopped(airflow: WatchedAirflow, platforms: dict[str, SandboxServer]) -> Sto
     wait_for(nothing_comes, "the triggerer has ended them, too", 240)
     after = counts()
     for server in platforms.values():
-        server.state.faults.clear()
+        server.state.faults.armed.clear()
     ended(airflow, DAG_ID, run_id)
     airflow.clear(DAG_ID, run_id, ["stopped", "stopped_deferred"])
     return Stopped(before, after, ended(airflow, DAG_ID, run_id))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox import cluster
 from airflow_provider_mediaops.sandbox.faults import DropFault, StatusFault
 from tests.system.running import gaps, requests_of
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,8 @@ from airflow_provider_mediaops.arguments import (
     read_choice,
     read_flag,
     read_identifier,
+    read_iso_time,
+    read_moment,
     read_number,
     read_path,
     read_seconds,
@@ -32,6 +34,15 @@ number_in_bounds = partial(read_number, minimum=1, maximum=50.5)
 NO_UTF_8 = (os.fsdecode(b"/a/\xff.jsonl"), os.fsdecode(b"file:///a/\xff.jsonl"))
 # As a text ends that was cut between the halves of a character.
 HALF = "It failed \ud83d"
+NOON = datetime(2026, 11, 16, 12, tzinfo=timezone.utc)
+TEXTS_OF_NOON = (
+    "2026-11-16T12:00:00+00:00",
+    "2026-11-16T12:00:00Z",
+    "2026-11-16T12:00:00.000z",
+    "2026-11-16 14:00:00+02:00",
+    " 2026-11-16T12:00 ",
+)
+NO_TIME = (None, 5, "", "Z", "soon", "2026-13-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-23:59")
 
 UNDERSTOOD: list[tuple[Read, Any, Any]] = [
     *((read_flag, value, True) for value in (True, "true", "True", " TRUE ", "t", "yes", "Y", "on", "1", 1)),
@@ -62,6 +73,7 @@ UNDERSTOOD: list[tuple[Read, Any, Any]] = [
     (read_number, " 1e3 ", 1000.0),
     (read_seconds, timedelta(minutes=1), 60.0),
     (read_seconds, "2.5", 2.5),
+    *((read_moment, value, NOON) for value in (*TEXTS_OF_NOON, NOON, NOON.replace(tzinfo=None))),
 ]
 REFUSED: list[tuple[Read, Any, str]] = [
     *((read_flag, value, "is True or False; not ") for value in (None, "", "None", "maybe", 2, -1, 1.0, [], ["true"])),
@@ -108,6 +120,7 @@ REFUSED: list[tuple[Read, Any, str]] = [
         (read, "{{ params.it }}", r".* Templates are not rendered in this argument\.$")
         for read in (read_flag, read_number, read_seconds)
     ),
+    *((read_moment, value, "is a datetime, or the text of one such as 2026-11-16T00:00:00") for value in NO_TIME),
 ]
 
 
@@ -144,3 +157,8 @@ def test_a_long_value_is_cut_in_the_message(read: Read) -> None:
         with pytest.raises(InvalidArgumentError) as caught:
             read("bulk", value)
         assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("text", NO_TIME)
+def test_what_is_no_time_of_a_file_is_none(text: Any) -> None:
+    assert read_iso_time(text) is None

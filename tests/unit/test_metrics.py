@@ -257,7 +257,7 @@ class TestPages:
         assert counted.counts == {f"pages.reads.{word}": 1}
 
     def test_store_that_gives_no_answer_counts(self, counted: Stats) -> None:
-        NoAnswerError("s3", "did not answer in time")
+        NoAnswerError("s3")
         assert counted.counts == {"pages.reads.no_answer": 1}
 
 

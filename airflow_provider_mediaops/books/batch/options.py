@@ -1,19 +1,25 @@
-"""How a list of ISBNs is looked up: how far ahead, in what bounds, and what earlier datasets save it."""
+"""How a list of ISBNs is looked up: how far ahead, in what bounds, and what was looked up before."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.exceptions import TemporaryError
-
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.books.models import Lookup
+from airflow_provider_mediaops.json_text import parse_json
+from airflow_provider_mediaops.storage.formats import json_line
+from airflow_provider_mediaops.storage.scratch import naming_folder, scratch_database
 
 #: The pauses in seconds after which a book that got no answer is retried.
 RETRY_AFTER_SECONDS = (10.0, 40.0, 120.0)
+
+_CREATE_TABLE = "CREATE TABLE lookups (isbn INTEGER PRIMARY KEY, lookup BLOB NOT NULL)"
+_PUT = "INSERT OR REPLACE INTO lookups VALUES (?, ?)"
+_GET = "SELECT lookup FROM lookups WHERE isbn = ?"
 
 
 class RequestsSpentError(TemporaryError):
@@ -51,14 +57,6 @@ class EarlierLookup(NamedTuple):
     may_refresh: bool = True
 
 
-class EarlierLookups(Protocol):
-    """The look-ups of earlier datasets."""
-
-    def find(self, isbns: Sequence[str]) -> Mapping[str, EarlierLookup]:
-        """Return those of books by ISBN. One call for many books takes less time than a call for each."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
     """How a list is looked up."""
@@ -69,10 +67,49 @@ class BatchOptions:
     # The pauses after which a book that got no answer is retried.
     retry_after: Sequence[float] = RETRY_AFTER_SECONDS
     max_failures: int = 0  # rows that may be ``failed``; the next one ends the batch
-    earlier: EarlierLookups | None = None
+    # Finds what earlier datasets hold of books, by ISBN: of many at a time, which takes less time than of each.
+    earlier: Callable[[Sequence[str]], Mapping[str, EarlierLookup]] | None = None
     budget: RequestBudget = field(default_factory=RequestBudget)
 
     def with_bulk(self, size: int) -> BatchOptions:
         """Return the options for bulk requests."""
         # Some of them wait in order for others, and some are read ahead.
         return replace(self, bulk_size=size, window=max(self.window, 3 * size))
+
+
+class SeenLookups:
+    """The look-ups of a batch by ISBN, in a temporary file: a list may name a book many times, and it is asked once."""
+
+    def __init__(self) -> None:
+        self._database = scratch_database(_CREATE_TABLE)
+
+    def get(self, isbn13: str) -> Lookup | None:
+        """Return the look-up of a book; None if there is none."""
+        with naming_folder():
+            row: tuple[bytes] | None = self._database.execute(_GET, (int(isbn13),)).fetchone()
+        if row is None:
+            return None
+        status, error, record, fetched_at, reused = parse_json(zlib.decompress(row[0]))
+        book = None if record is None else Book(record)
+        return Lookup(isbn13, isbn13, status, error=error, book=book, fetched_at=fetched_at, reused=reused)
+
+    def put(self, lookup: Lookup) -> None:
+        """Keep a look-up."""
+        record = lookup.book and lookup.book.record
+        fields = (lookup.status, lookup.error, record, lookup.fetched_at, lookup.reused)
+        with naming_folder():
+            self._database.execute(_PUT, (int(str(lookup.isbn13)), zlib.compress(json_line(fields), 1)))
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """The state of a batch that an earlier attempt has left; without arguments, that of a new one."""
+
+    seen: SeenLookups = field(default_factory=SeenLookups)
+    # What it has learnt of 404s, as ``BatchUpdate.doubts`` had it.
+    doubts: Mapping[str, Any] = field(default_factory=dict)
+    last_found: str | None = None  # an ISBN-13

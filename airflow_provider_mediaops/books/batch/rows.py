@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, isbns_in
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.source_columns import is_missing
-
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.storage.source_file import SourceRow
+from airflow_provider_mediaops.storage.source_file import SourceRow
 
 Several = Literal["first", "rows"]
 
@@ -39,39 +37,35 @@ class IsbnRow(NamedTuple):
         return "invalid" if self.error else "missing"
 
 
+def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
+    """Read the rows of a list in memory, as :func:`rows_of_source` does."""
+    return rows_of_source((SourceRow(text_of(value)) for value in values), several, repair_zeros=repair_zeros)
+
+
 def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
         place = f"{row.file}:{row.line or number}" if row.file else row.line or number
         if row.error:
-            yield IsbnRow(row.text, None, row.error, row.reason, None, number, row.columns, place)
+            found = [IsbnRow(row.text, None, row.error, row.reason)]
         else:
-            yield from _rows_of(row.text, several, (number, row.columns, place), repair_zeros=repair_zeros)
+            found = _rows_of(row.text, several, repair_zeros=repair_zeros)
+        for each in found:
+            yield each._replace(number=number, columns=row.columns, place=place)
 
 
-def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
-    """Read the rows of a list in memory, as :func:`rows_of_source` does."""
-    for number, value in enumerate(values, 1):
-        yield from _rows_of(text_of(value), several, (number, None, number), repair_zeros=repair_zeros)
-
-
-def _rows_of(
-    text: str, several: Several, source: tuple[int, Mapping[str, Any] | None, int | str], *, repair_zeros: bool
-) -> list[IsbnRow]:
-    """Read a cell; ``source`` is its number, the other columns, and the place."""
+def _rows_of(text: str, several: Several, *, repair_zeros: bool) -> list[IsbnRow]:
     if is_missing(text):
-        return [IsbnRow(text, None, None, None, None, *source)]
+        return [IsbnRow(text, None)]
     try:
         isbn13s, zeros = isbns_in(text, repair_zeros=repair_zeros)
     except InvalidIsbnError as invalid:
-        return [IsbnRow(text, None, str(invalid), invalid.reason, None, *source)]
-    if len(isbn13s) == 1:
+        return [IsbnRow(text, None, str(invalid), invalid.reason)]
+    count = len(isbn13s)
+    if count == 1:
         note = f"Read with {counted(zeros, 'leading zero')} that it had lost." if zeros else None
-        return [IsbnRow(text, isbn13s[0], None, None, note, *source)]
+        return [IsbnRow(text, isbn13s[0], note=note)]
     if several == "first":
-        note = f"The first of {len(isbn13s)} books in the cell; the others: {', '.join(isbn13s[1:])}."
-        return [IsbnRow(text, isbn13s[0], None, None, note, *source)]
-    return [
-        IsbnRow(text, isbn13, None, None, f"Book {place} of {len(isbn13s)} in the cell.", *source)
-        for place, isbn13 in enumerate(isbn13s, 1)
-    ]
+        note = f"The first of {count} books in the cell; the others: {', '.join(isbn13s[1:])}."
+        return [IsbnRow(text, isbn13s[0], note=note)]
+    return [IsbnRow(text, isbn13, note=f"Book {at} of {count} in the cell.") for at, isbn13 in enumerate(isbn13s, 1)]

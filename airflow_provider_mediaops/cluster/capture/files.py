@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.arguments import read_path
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
-from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
-from airflow_provider_mediaops.storage.mapped_tasks import refuse_shared_destination
-from airflow_provider_mediaops.storage.ownership import owner_of
-from airflow_provider_mediaops.storage.path_checks import absolute, check_writable
+from airflow_provider_mediaops.progress import counted
+from airflow_provider_mediaops.storage.files import check_writable, write_whole
+from airflow_provider_mediaops.storage.ownership import owner_of, refuse_shared_destination
+from airflow_provider_mediaops.storage.paths import absolute, is_local, lasting, path_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -66,7 +66,7 @@ class CaptureFiles:
 
     def keep(self, capture: Capture, number: int) -> dict[str, Any]:
         """Write the files of a capture, its text first; return their ``paths`` by format, the time and the summary."""
-        paths = {name: lasting(path_of(path)) for name, path in self._paths(number).items()}
+        paths = {name: lasting(path) for name, path in self._paths(number).items()}
         own = {name: path for name, path in paths.items() if name != "html"}
         for name, path in own.items():
             write_whole(path_of(path), capture.content(name))
@@ -90,7 +90,7 @@ class CaptureFiles:
         html = page(self._for_page, title=title, taken_for=self.taken_for)
         path = path_of(self._paths(1)["html"])
         write_whole(path, html.encode())
-        self.log.info("Wrote the page of %d capture(s): %s", len(self._for_page), lasting(path))
+        self.log.info("Wrote the page of %s: %s", counted(len(self._for_page), "capture"), lasting(path))
         self._for_page.clear()
 
     def _paths(self, number: int) -> dict[str, str]:
@@ -100,8 +100,8 @@ class CaptureFiles:
         for warning in capture.warnings():
             self.log.warning("%s", warning)
         where = _joined(paths) if paths else "for the page"
-        nodes = len(capture.report.nodes)
-        self.log.info("Captured the hot threads of %d node(s): %s; %s", nodes, where, hottest_sentence(capture))
+        nodes = counted(len(capture.report.nodes), "node")
+        self.log.info("Captured the hot threads of %s: %s; %s", nodes, where, hottest_sentence(capture))
 
 
 def _joined(paths: Mapping[str, str]) -> str:

@@ -223,8 +223,7 @@ def take_capture(
         raise _no_answer(query, stats, about)
     if tasks is not None:
         capture.running_tasks = yield Blocking(lambda: assessed(tasks, capture.report))
-        # The assessment may add one.
-        capture.task_warnings = tuple(tasks.warnings)
+        capture.task_warnings = tasks.sampler.untold(capture.running_tasks.remarks)
     return capture
 
 

@@ -12,11 +12,11 @@ import re
 from datetime import datetime
 from typing import Any
 
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.plain_values import value_at
 from airflow_provider_mediaops.cluster.text import readable
 from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
-from airflow_provider_mediaops.iso_times import read_iso_time
 
 #: The size of the largest report that is read; a task takes no larger one either.
 MAX_REPORT_BYTES = MAX_LARGE_REPLY_BYTES

@@ -20,9 +20,9 @@ from airflow_provider_mediaops.cluster.digest.sums import Digest
 from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.progress import ProgressLog, counted
-from airflow_provider_mediaops.storage.files import is_local, lasting, path_of, write_whole
+from airflow_provider_mediaops.storage.files import check_writable, write_whole
 from airflow_provider_mediaops.storage.formats import json_line
-from airflow_provider_mediaops.storage.path_checks import check_writable
+from airflow_provider_mediaops.storage.paths import lasting, path_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.source import FoundCapture
@@ -48,7 +48,7 @@ class DigestPlan:
     def paths(self) -> dict[str, str]:
         """The files by format, as other processes can open them."""
         paths = capture_paths(self.destination, FORMATS)
-        return {name: lasting(path_of(path)) if is_local(path_of(path)) else path for name, path in paths.items()}
+        return {name: lasting(path) for name, path in paths.items()}
 
 
 def make_digest(
@@ -73,7 +73,6 @@ def make_digest(
     if not digest.captures:
         raise _nothing(plan, digest, len(files))
     result = _write(plan, digest)
-    log(result["headline"])
     log(f"Wrote {plan.paths['html']}, and beside it .json and .folded.")
     return result
 

@@ -28,8 +28,9 @@ from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 from airflow_provider_mediaops.cluster.plain_values import text_of, value_at
 from airflow_provider_mediaops.gunzip import inflated
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage.files import is_local, lasting, modified_time, naming_path, path_of
-from airflow_provider_mediaops.storage.path_checks import check_store
+from airflow_provider_mediaops.storage.errors import naming_path
+from airflow_provider_mediaops.storage.files import modified_time
+from airflow_provider_mediaops.storage.paths import check_store, is_local, lasting, path_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -69,10 +68,8 @@ PARTS = re.compile(
     rf"[{MARGIN}]*(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _FORMS.items())})"
     rf"[{BLANKS}]*(?:\n(?:[{MARGIN}\n]*\n)?|\Z)"
 )
-#: How the source of a node with a header begins.
-HEADER_LINE = re.compile(rf"[{MARGIN}]*{_HEADER_START}")
-# Into how many more lines people and terminals are known to break one.
-_MOST_CONTINUATIONS = 3
+#: The header with which the source of a node begins.
+HEADER_LINE = re.compile(rf"[{MARGIN}]*({_HEADER_START}[^\n]*)")
 
 _USAGE = re.compile(
     rf"({_SHARE})% (?:\[cpu=({_SHARE})%, (other|idle)=({_SHARE})%\] )?"
@@ -91,7 +88,9 @@ _SAMPLING = re.compile(
     r"(?:, ?ignoreIdleThreads= ?(true|false)\Z)?(.*)",
     re.DOTALL,
 )
-_BRACKET = re.compile(r"[\[\]]")
+# One or two pairs of brackets, which may hold others.
+_SLOT = r"\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]"
+_SLOTS = re.compile(rf"{_SLOT}(?:{_SLOT})?")
 _THREAD_NUMBER = re.compile(r" #[0-9]{1,9}$")
 
 # A power of ten as a text costs no precision: 503.3ms are 0.5033 s.
@@ -102,55 +101,12 @@ _REMEMBERED, _SHORT = 5_000, 50
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
 
 
-def content_of(line: str) -> str:
-    """Return a line without indentation, line end and the marks of a comment or quotation."""
-    return line.rstrip().lstrip(MARGIN)
-
-
-def mend(text: str, start: int, is_complete: Callable[[str], bool]) -> tuple[str, int]:
-    """
-    Join the lines into which a line was broken, if that makes it complete; else the first line stays alone.
-
-    Return the line's content, and the offset of the next line.
-    """
-    end = line_end(text, start)
-    content = content_of(text[start:end])
-    if is_complete(content):
-        return content, end
-    joined, joined_end = content, end
-    for _ in range(_MOST_CONTINUATIONS):
-        begin, joined_end = joined_end, line_end(text, joined_end)
-        following = content_of(text[begin:joined_end])
-        if not following or not _continues(following):
-            break
-        # A break inside a thread's name may be the name's own; any other was a blank.
-        joined += ("\n" if THREAD_NAME in joined else " ") + following
-        if is_complete(joined):
-            return joined, joined_end
-    return content, end
-
-
-def _continues(content: str) -> bool:
-    part = PARTS.match(content)
-    return part is not None and part.lastgroup == "other"
-
-
-def line_end(text: str, start: int) -> int:
-    """Return where the next line begins, or the text ends."""
-    return text.find("\n", start) + 1 or len(text)
-
-
 def read_group(content: str) -> tuple[int, int | None, int | None]:
     """Return snapshots, total and elements of `8/10 snapshots sharing following 22 elements` or `unique snapshot`."""
     if content.startswith("unique"):
         return 1, None, None
     snapshots, total, elements = map(int, _WHOLE_NUMBER.findall(content))
     return snapshots, total, elements
-
-
-def is_whole_thread(content: str) -> bool:
-    """Return whether a thread's line reaches the end of the thread's name."""
-    return content.partition(THREAD_NAME)[2].endswith("'")
 
 
 def read_usage(content: str, section: str | None) -> tuple[dict[str, Any], str | None]:
@@ -218,11 +174,6 @@ def read_bytes(text: str | None) -> int | None:
     return None if match is None else round(float(match["number"]) * _BYTES[match["unit"]])
 
 
-def is_whole_sampling(content: str) -> bool:
-    """Return whether a sampling line reaches its end, and not only a colon of its time."""
-    return content.endswith(":") and "=" in content
-
-
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
     """Return the values of a sampling line by the names of `HotNode`'s attributes, and what is wrong with it."""
     ((when, interval, threads, ignoring, rest),) = _SAMPLING.findall(content.removesuffix(":"))
@@ -232,7 +183,7 @@ def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:
         "busiest_threads": int(threads) if threads else None,
         "ignore_idle_threads": ignoring == "true" if ignoring else None,
     }
-    if not is_whole_sampling(content):
+    if not (content.endswith(":") and "=" in content):
         return sampling, "a 'Hot threads at' line that is not complete"
     if _TIMESTAMP.fullmatch(when.strip()) is None:
         return sampling, "a 'Hot threads at' line with a time of unknown form"
@@ -259,29 +210,15 @@ def read_origin(name: str, section: str | None) -> tuple[str | None, str | None]
         return None, None
     known = f"{product}[{section}]"
     if product and section and name.startswith(f"{known}["):
-        slots = _bracketed(name, start=len(known), limit=1)
-        return section, shared(_pool(slots[0])) if slots else None
-    slots = _bracketed(name, start=len(product), limit=2)
-    if not slots:
+        slot = _SLOTS.match(name, len(known))
+        return section, shared(_pool(slot[1])) if slot else None
+    slots = _SLOTS.match(name, len(product))
+    if slots is None:
         return None, None
-    if not product or len(slots) == 1 or slots[1].startswith("T#"):
-        return None, shared(_pool(slots[0]))
-    return shared(slots[0]), shared(_pool(slots[1]))
-
-
-def _bracketed(text: str, *, start: int, limit: int) -> list[str]:
-    """Return the contents of the first `limit` bracket pairs that follow one another from `start`."""
-    slots: list[str] = []
-    depth = 0
-    for match in _BRACKET.finditer(text, start):
-        opens = match[0] == "["
-        if not depth and (len(slots) == limit or not opens or match.start() != start):
-            break
-        depth += 1 if opens else -1
-        if not depth:
-            slots.append(text[start + 1 : match.start()])
-            start = match.end()
-    return slots
+    first, second = slots.groups()
+    if not product or second is None or second.startswith("T#"):
+        return None, shared(_pool(first))
+    return shared(first), shared(_pool(second))
 
 
 def _pool(slot: str) -> str:

@@ -10,6 +10,7 @@ hold braces, so slots are known by their position around the address and by the 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import shared
@@ -34,14 +35,9 @@ _ADDRESS_SLOTS = ("address", "roles", "version", "index_versions")
 _ATTRIBUTES_START = re.compile(r"\{[^{}=]*=")
 
 
-def is_whole_header(line: str) -> bool:
-    """Return whether the last slot of a header, with or without `:::`, is closed."""
-    return line.endswith("}") or (line.lstrip(": ").startswith("[") and line.endswith("]"))
-
-
 def read_header(header: str) -> tuple[dict[str, Any], str | None]:
     """Return the values of a header by the names of `HotNode`'s attributes, and why it was not understood, if so."""
-    whole = is_whole_header(header)
+    whole = header.endswith("}") or (header.startswith("[") and header.endswith("]"))
     closed = header if whole else header[: max(header.rfind("}"), header.rfind("]")) + 1]
     fields, unknown = _read_brackets(closed) if closed.startswith("[") else _read_braces(closed)
     if not whole:
@@ -67,7 +63,7 @@ def _without_attributes(slots: str) -> tuple[str, dict[str, str]]:
     # They start with a key; their values may hold what looks like the end of a slot.
     found = _ATTRIBUTES_START.search(slots)
     if found is None:
-        return slots, {}
+        return slots, _read_attributes("")
     return slots[: found.start()], _read_attributes(slots[found.start() + 1 :].removesuffix("}"))
 
 
@@ -77,7 +73,11 @@ def _read_identity(text: str) -> dict[str, Any]:
     if match:
         return dict(zip(_IDENTITY_SLOTS, match.groups(), strict=True))
     # Elasticsearch 1 and 2 print one id. Here a cut header has what is left of it, too.
-    slots = text.removeprefix("{").removesuffix("}").split("}{")
+    return _read_slots(text.removeprefix("{").removesuffix("}").split("}{"))
+
+
+def _read_slots(slots: list[str]) -> dict[str, Any]:
+    """Return name, ids and host, each of which may be missing."""
     fields: dict[str, Any] = {}
     if len(slots) != len(("id", "host")) or not _is_id(slots[0]):
         fields["name"] = slots.pop(0)
@@ -93,33 +93,25 @@ def _read_identity(text: str) -> dict[str, Any]:
 
 
 def _read_brackets(header: str) -> tuple[dict[str, Any], str]:
+    """Return the values in a header of Elasticsearch 1, and the text after the address that is not of attributes."""
     head, inet_mark, rest = header.partition("[inet[")
-    inet, closed, attributes = rest.partition("]]")
+    inet, closed, rest = rest.partition("]]")
     slots = head.removeprefix("[").removesuffix("]").split("][")
-    nameless = len(slots) == len(("id", "host")) and _is_id(slots[0]) and not _is_id(slots[1])
-    fields: dict[str, Any] = {}
-    if not nameless:
-        # A name may hold what looks like the end of a slot.
-        last = max(1, len(slots) - len(("id", "host")))
-        fields["name"], slots = "][".join(slots[:last]), slots[last:]
-    if slots:
-        fields["node_id"] = slots.pop(0)
-    if slots:
-        fields["host"] = slots.pop(0)
+    # A name may hold what looks like the end of a slot.
+    last = max(1, len(slots) - len(("id", "host")))
+    fields = _read_slots(["][".join(slots[:last]), *slots[last:]])
     if inet_mark and not closed:
         return fields, inet_mark + inet
     if closed:
         inet_host, _, fields["address"] = inet.rpartition("/")
         if inet_host:
             fields.setdefault("host", inet_host)
-    if not attributes:
-        return fields, ""
-    if not attributes.startswith("{"):
-        return fields, attributes
-    fields["attributes"] = _read_attributes(attributes.removeprefix("{").removesuffix("}"))
-    return fields, ""
+    unknown, fields["attributes"] = _without_attributes(rest)
+    return fields, unknown
 
 
+# Those of most nodes are equal.
+@lru_cache(20)
 def _read_attributes(text: str) -> dict[str, str]:
     """Split `key=value, key=value`; a part without `=` continues the value before it, which held a comma."""
     values: dict[str, list[str]] = {}

@@ -7,24 +7,20 @@ are the whole text, less what it was wrapped in, so :meth:`HotThreadsReport.rend
 
 from __future__ import annotations
 
-from collections.abc import (
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     HEADER,
     HEADER_LINE,
-    mend,
     read_bytes,
     read_seconds,
     read_timestamp,
 )
-from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header
 from airflow_provider_mediaops.cluster.plain_values import Part, converted
 
 Kind = Literal["cpu", "wait", "block", "mem"]
@@ -132,10 +128,9 @@ class HotNode(_Part):
 
     @property
     def header(self) -> str | None:
-        """Return the header as it came, on one line and without `:::`; None for text that stood under no header."""
-        if not HEADER_LINE.match(self.source):
-            return None
-        return mend(self.source, 0, is_whole_header)[0].removeprefix(HEADER).strip()
+        """Return the header as it came, without `:::`; None for text that stood under no header."""
+        line = HEADER_LINE.match(self.source)
+        return line and line[1].removeprefix(HEADER).strip()
 
     @property
     def interval_seconds(self) -> float | None:
@@ -214,22 +209,16 @@ class HotThreadsReport(_Part):
             seen.add(identity)
         if len(starts) == 1:
             return (self,)
-        bounds = list(zip(starts, [*starts[1:], len(self.nodes)], strict=True))
-        parts = [
-            HotThreadsReport(source="" if start else self.source, nodes=self.nodes[start:end], wrappings=self.wrappings)
-            for start, end in bounds
-        ]
-        return tuple(
-            replace(part, unparsed=unparsed) for part, unparsed in zip(parts, self._pieces(parts), strict=True)
-        )
-
-    def _pieces(self, parts: Sequence[HotThreadsReport]) -> Iterator[tuple[Unparsed, ...]]:
-        """Yield the lines of each part that were not understood."""
-        left, line = list(self.unparsed), 1
-        for part in parts:
+        parts: list[HotThreadsReport] = []
+        left, line = deque(self.unparsed), 1
+        for start, end in pairwise([*starts, len(self.nodes)]):
+            part = replace(self, source="" if start else self.source, nodes=self.nodes[start:end], original=None)
             line += part.plain_text().count("\n")
-            yield tuple(piece for piece in left if piece.line < line)
-            left = [piece for piece in left if piece.line >= line]
+            unparsed = []
+            while left and (left[0].line < line or end == len(self.nodes)):
+                unparsed.append(left.popleft())
+            parts.append(replace(part, unparsed=tuple(unparsed)))
+        return tuple(parts)
 
     @property
     def taken(self) -> datetime | None:

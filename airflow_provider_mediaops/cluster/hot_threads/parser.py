@@ -2,31 +2,26 @@
 Read the hot-threads text of every Elasticsearch and OpenSearch version into a typed report.
 
 The text is read once, from front to back, and cut into its parts (nodes, threads, groups of snapshots), so that
-each piece belongs to one part and none is left out. The reader of a piece describes lines that are not understood,
-missing or cut off, and the report lists them.
+each piece belongs to one part and none is left out. Lines that are not understood, missing or cut off are listed.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.hot_threads.grammar import (
     FRAME_LINE,
     HEADER,
+    MARGIN,
     PARTS,
-    content_of,
-    is_whole_sampling,
-    is_whole_thread,
-    line_end,
-    mend,
     read_group,
     read_sampling,
     read_usage,
 )
-from airflow_provider_mediaops.cluster.hot_threads.headers import is_whole_header, read_header
+from airflow_provider_mediaops.cluster.hot_threads.headers import read_header
 from airflow_provider_mediaops.cluster.hot_threads.model import (
     HotNode,
     HotThread,
@@ -34,13 +29,19 @@ from airflow_provider_mediaops.cluster.hot_threads.model import (
     StackGroup,
     Unparsed,
 )
-from airflow_provider_mediaops.cluster.hot_threads.stacks import KnownStacks
 
 if TYPE_CHECKING:
     import re
 
 # A text of millions of lines that are each wrong in another way shall not cost many times its size.
 _MAX_REMARKS = 10_000
+# Bounded, for a text in which no two are the same.
+_MAX_FRAMES, _MAX_GROUPS = 5_000, 1_000
+# Groups are found by their first characters: the group's own line, and more or less of the first frame.
+_HEAD = 100
+_BEGIN_A_NODE = ("node", "sampling", "thread")
+# What may stand below the line of a group.
+_IN_A_STACK = ("frames", "other", "blank", "failure")
 # Of lines where they begin no part and belong to none.
 _OUT_OF_PLACE = {"frames": "a stack frame outside a stack", "group": "a stack without a thread"}
 _UNKNOWN = "not a line of a hot-threads report"
@@ -82,235 +83,196 @@ def _unwrapped(text: str, report: HotThreadsReport) -> HotThreadsReport:
 
 
 def _amount_read(report: HotThreadsReport) -> int:
-    """Return how many frames, names, figures and times were read."""
-    threads = [thread for node in report.nodes for thread in node.threads]
-    return (
-        sum(bool(node.name or node.node_id) + bool(node.timestamp_text) for node in report.nodes)
-        + sum(bool(thread.name) + (thread.amount is not None) for thread in threads)
-        + sum(len(group.frames) for thread in threads for group in thread.groups)
-    )
-
-
-@dataclass(slots=True)
-class _Place:
-    """Adjacent lines of the text that were not understood, with the reason."""
-
-    start: int
-    end: int
-    reason: str
-
-
-class _Remarks:
-    """Records the lines of a text that are not understood."""
-
-    def __init__(self) -> None:
-        self._places: list[_Place] = []
-
-    def __call__(self, start: int, end: int, reason: str) -> None:
-        """Take down the lines between two places, and why; lines that continue the last ones are one with them."""
-        last = self._places[-1] if self._places else None
-        if last and last.reason == reason and last.end == start:
-            last.end = end
-        elif last and len(self._places) == _MAX_REMARKS:
-            last.end = max(last.end, end)
-            last.reason = "much between here and the end of these lines"
-        else:
-            self._places.append(_Place(start, end, reason))
-
-    def unparsed(self, text: str) -> tuple[Unparsed, ...]:
-        """Return the lines, in the order of the text."""
-        unparsed: list[Unparsed] = []
-        line, counted = 1, 0
-        for place in sorted(self._places, key=lambda place: place.start):
-            line += text.count("\n", counted, place.start)
-            counted = place.start
-            unparsed.append(Unparsed(line=line, text=text[place.start : place.end].rstrip(), reason=place.reason))
-        return tuple(unparsed)
-
-
-@dataclass(slots=True)
-class _OpenGroup:
-    """A group of snapshots whose lines are being read."""
-
-    snapshots: int
-    total: int | None
-    elements: int | None
-    most: int  # frames that belong to it
-    frames: list[str] = field(default_factory=list)
-    is_regular: bool = True  # whether all of its lines were understood
+    """Return how many frames, names, attributes, figures and times were read."""
+    amount = 0
+    for node in report.nodes:
+        sampling = (node.timestamp_text, node.interval, node.busiest_threads, node.ignore_idle_threads)
+        amount += bool(node.name or node.node_id) + len(node.attributes) + len(sampling) - sampling.count(None)
+        for thread in node.threads:
+            amount += bool(thread.name) + (thread.amount is not None)
+            amount += sum(len(group.frames) for group in thread.groups)
+    return amount
 
 
 class _Parser:
-    """The part of a text that is being read, the node and the thread that it belongs to, and all that is complete."""
+    """Reads a text from front to back: its nodes, the threads of each, and their groups of snapshots."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._stacks = KnownStacks()
-        self._remark = _Remarks()
-        self._kind: Literal["before", "node", "thread", "group"] = "before"  # of the part that is being read
-        self._start = 0  # of this part
-        self._before = ""
-        self._nodes: list[HotNode] = []
-        self._node: dict[str, Any] = {}
-        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}  # those of most nodes are equal
-        self._node_name: str | None = None
-        self._has_header = False
-        self._header_end: int | None = None  # of a header that needs a sampling line and has none yet
-        self._threads: list[HotThread] = []
-        self._thread: dict[str, Any] | None = None
-        self._groups: list[tuple[StackGroup]] = []
-        self._group: _OpenGroup | tuple[StackGroup] | None = None
+        self._next: re.Match[str] | None = None  # the lines of one form that are read next; None at the end
+        self._start = 0  # where they begin
+        self._remarks: list[tuple[int, int, str]] = []  # where lines are that were not understood, and why
+        # Frames repeat from stack to stack, whole groups from thread to thread: each is kept once.
+        self._known_frames: dict[str, str] = {}
+        self._known_groups: dict[str, list[StackGroup]] = {}
+        self._known_count = 0
+        self._last_groups: tuple[StackGroup, ...] = ()
 
     def report(self) -> HotThreadsReport:
-        text, position = self._text, 0
-        while position < len(text):
-            known = self._stacks.at(text, position) if self._thread is not None else None
-            if known:
-                self._begin("group", position)
-                self._group = known
-                position += len(known[0].source)
-            elif part := PARTS.match(text, position):
-                position = self._read(part)
-        self._end_part(len(text))
-        if self._kind == "thread":
-            self._remark(self._start, line_end(text, self._start), "the text ends before this thread's stack")
-        self._end_node()
-        if self._before.strip() and not self._nodes:
-            self._nodes, self._before = [HotNode(source=self._before)], ""
-        unparsed = self._remark.unparsed(text)
-        return HotThreadsReport(source=self._before, nodes=tuple(self._nodes), unparsed=unparsed)
+        self._go_to(0)
+        self._pass_over(until=_BEGIN_A_NODE)
+        before = self._text[: self._start]
+        nodes = []
+        while self._next:
+            nodes.append(self._read_node(self._next))
+        if before.strip() and not nodes:
+            nodes, before = [HotNode(source=before)], ""
+        return HotThreadsReport(source=before, nodes=tuple(nodes), unparsed=self._unparsed())
 
-    def _read(self, part: re.Match[str]) -> int:
-        """Read lines; return where those that were read end."""
-        form, start, end = part.lastgroup, part.start(), part.end()
-        if form == "thread":
-            return max(end, self._read_thread(start))
-        if form == "node":
-            return max(end, self._read_header(start))
-        if form == "sampling":
-            return max(end, self._read_sampling(start))
-        if form == "group" and self._thread is not None:
-            self._begin("group", start)
-            snapshots, total, elements = read_group(content_of(part[0]))
-            self._group = _OpenGroup(snapshots, total, elements, sys.maxsize if elements is None else elements)
-        elif form == "failure" and self._header_end and self._kind == "node":
-            self._node["failure"], self._header_end = content_of(part[0]), None
-        elif self._group is not None:
-            self._read_stack(part, self._group)
-        elif form != "blank":
-            self._remark(start, end, _OUT_OF_PLACE.get(form or "", _UNKNOWN))
-        return end
+    def _go_to(self, position: int) -> None:
+        self._start = position
+        self._next = PARTS.match(self._text, position) if position < len(self._text) else None
 
-    def _read_header(self, start: int) -> int:
-        self._begin("node", start)
-        content, end = mend(self._text, start, is_whole_header)
-        header = content.removeprefix(HEADER).strip()
-        self._node, reason = read_header(header)
-        attributes = self._node.get("attributes", {})
-        self._node["attributes"] = self._attributes.setdefault(tuple(attributes.items()), attributes)
-        self._node_name, self._has_header = self._node.get("name"), True
-        if header.startswith("{") and header.endswith("}"):
-            self._header_end = end
+    def _pass_over(self, *, until: tuple[str, ...]) -> None:
+        """Go on to lines of certain forms; those before them are out of place."""
+        while (part := self._next) and part.lastgroup not in until:
+            self._remark_place(part)
+            self._go_to(part.end())
+
+    def _remark_place(self, part: re.Match[str]) -> None:
+        if part.lastgroup != "blank":
+            self._remark(*part.span(), _OUT_OF_PLACE.get(part.lastgroup or "", _UNKNOWN))
+
+    def _read_node(self, first: re.Match[str]) -> HotNode:
+        """Read a node's header, the line on its sampling, and its threads; a piece of a report may lack the former."""
+        has_header = first.lastgroup == "node"
+        values, needs_sampling = self._read_header(first) if has_header else ({}, False)
+        while (part := self._next) and part.lastgroup not in ("node", "thread"):
+            if part.lastgroup == "sampling":
+                self._read_sampling(part, values)
+                needs_sampling = False
+            elif part.lastgroup == "failure" and needs_sampling:
+                values["failure"], needs_sampling = part["failure"].rstrip(), False
+            else:
+                self._remark_place(part)
+            self._go_to(part.end())
+        values["source"] = self._text[first.start() : self._start]
+        if needs_sampling:
+            self._remark(*first.span(), "no 'Hot threads at' line follows this node's header")
+        name, threads = values.get("name"), []
+        while (part := self._next) and part.lastgroup == "thread":
+            thread, reason = read_usage(part["thread"].rstrip(), name)
+            origin = thread.get("node_name")
+            if origin and origin != name and not has_header:
+                # Only the threads' names show to which node a piece without header belongs.
+                if name:
+                    break
+                name = origin
+            if reason:
+                self._remark(*part.span(), reason)
+            threads.append(self._read_thread(part, thread))
+        return HotNode(**{**values, "name": name}, threads=tuple(threads))
+
+    def _read_header(self, part: re.Match[str]) -> tuple[dict[str, Any], bool]:
+        """Return the values of a header, and whether a line on the sampling should follow."""
+        header = part["node"].removeprefix(HEADER).strip()
+        values, reason = read_header(header)
         if reason:
-            self._remark(start, end, reason)
-        return end
+            self._remark(*part.span(), reason)
+        self._go_to(part.end())
+        return values, header.startswith("{") and header.endswith("}")
 
-    def _read_sampling(self, start: int) -> int:
-        if self._kind != "node":
-            # Below a thread it begins a section whose header is missing.
-            self._begin("node", start)
-        content, end = mend(self._text, start, is_whole_sampling)
-        if "timestamp_text" in self._node:
+    def _read_sampling(self, part: re.Match[str], values: dict[str, Any]) -> None:
+        if "timestamp_text" in values:
             reason: str | None = "a second 'Hot threads at' line"
         else:
-            sampling, reason = read_sampling(content)
-            self._node |= sampling
-            self._header_end = None
+            sampling, reason = read_sampling(part["sampling"].rstrip())
+            values |= sampling
         if reason:
-            self._remark(start, end, reason)
-        return end
+            self._remark(*part.span(), reason)
 
-    def _read_thread(self, start: int) -> int:
-        self._begin("thread", start)
-        content, end = mend(self._text, start, is_whole_thread)
-        thread, reason = read_usage(content, self._node_name)
-        if reason:
-            self._remark(start, end, reason)
-        name = thread.get("node_name")
-        if name and name != self._node_name and not self._has_header:
-            # Only the threads' names show to which node a piece without header belongs.
-            if self._node_name:
-                self._end_node()
-            self._node_name = name
-        self._thread = thread
-        return end
+    def _read_thread(self, part: re.Match[str], values: dict[str, Any]) -> HotThread:
+        """Read the groups of a thread whose own line was read."""
+        self._go_to(part.end())
+        self._pass_over(until=(*_BEGIN_A_NODE, "group"))
+        source = self._text[part.start() : self._start]
+        found = []
+        while self._next and self._next.lastgroup == "group":
+            found.append(self._read_group(self._next))
+        if not self._next and not found:
+            self._remark(*part.span(), "the text ends before this thread's stack")
+        # One tuple for each idle thread would be a large part of a report with short stacks.
+        groups = tuple(found)
+        if groups != self._last_groups:
+            self._last_groups = groups
+        return HotThread(source=source, **values, groups=self._last_groups)
 
-    def _read_stack(self, part: re.Match[str], group: _OpenGroup | tuple[StackGroup]) -> None:
-        """Read lines below that of a group."""
-        if isinstance(group, tuple):
-            # More lines belong to it than to the known one.
-            (known,) = group
-            most = sys.maxsize if known.elements is None else known.elements
-            group = _OpenGroup(known.snapshots, known.total, known.elements, most, list(known.frames))
-            self._group = group
-        if part.lastgroup == "frames":
-            found, room = self._stacks.frames(part["frames"]), group.most - len(group.frames)
-            group.frames += found[:room]
-            if len(found) > room:
-                group.is_regular = False
-                beyond = next(islice(FRAME_LINE.finditer(self._text, *part.span()), room, None)).start()
-                line = self._text.rfind("\n", 0, beyond) + 1
-                self._remark(line, part.end(), "a stack frame beyond the end of its stack")
-        elif part.lastgroup != "blank":
-            group.is_regular = False
-            self._remark(*part.span(), _UNKNOWN)
-            if group.elements is None:
-                # Nothing says how long this stack is, so it ends here.
-                group.most = len(group.frames)
+    def _read_group(self, part: re.Match[str]) -> StackGroup:
+        if known := self._known_group(part.start()):
+            self._go_to(part.start() + len(known.source))
+            if not self._next or self._next.lastgroup not in _IN_A_STACK:
+                return known
+        self._go_to(part.end())
+        snapshots, total, elements = read_group(part["group"])
+        most = sys.maxsize if elements is None else elements
+        frames: list[str] = []
+        is_regular = True
+        while (below := self._next) and below.lastgroup in _IN_A_STACK:
+            if below.lastgroup == "frames":
+                found, room = self._frames(below["frames"]), most - len(frames)
+                frames += found[:room]
+                if len(found) > room:
+                    is_regular = False
+                    beyond = next(islice(FRAME_LINE.finditer(self._text, *below.span()), room, None)).start()
+                    line = self._text.rfind("\n", 0, beyond) + 1
+                    self._remark(line, below.end(), "a stack frame beyond the end of its stack")
+            elif below.lastgroup != "blank":
+                is_regular = False
+                self._remark(*below.span(), _UNKNOWN)
+                if elements is None:
+                    # Nothing says how long this stack is, so it ends here.
+                    most = len(frames)
+            self._go_to(below.end())
+        if elements is not None and len(frames) < elements:
+            is_regular = False
+            self._remark(*part.span(), f"{elements} stack frames announced, {len(frames)} found")
+        source = self._text[part.start() : self._start]
+        group = StackGroup(source=source, snapshots=snapshots, total=total, elements=elements, frames=tuple(frames))
+        return self._kept(group) if is_regular else group
 
-    def _begin(self, kind: Literal["node", "thread", "group"], start: int) -> None:
-        self._end_part(start)
-        if kind == "node":
-            self._end_node()
-        elif kind == "thread":
-            self._end_thread()
-        self._kind, self._start = kind, start
+    def _frames(self, lines: str) -> list[str]:
+        """Return the frames of lines that hold frames or nothing."""
+        if len(self._known_frames) >= _MAX_FRAMES:
+            self._known_frames.clear()
+        frames = [frame for line in lines.split("\n") if (frame := line.strip(MARGIN))]
+        return list(map(self._known_frames.setdefault, frames, frames))
 
-    def _end_part(self, end: int) -> None:
-        if self._group is not None:
-            self._groups.append(self._group if isinstance(self._group, tuple) else self._read_group(self._group, end))
-            self._group = None
-            return
-        source = self._text[self._start : end]
-        if self._thread is not None:
-            self._thread["source"] = source
-        elif self._kind == "node":
-            self._node["source"] = source
-            if self._header_end is not None:
-                self._remark(self._start, self._header_end, "no 'Hot threads at' line follows this node's header")
-                self._header_end = None
+    def _known_group(self, start: int) -> StackGroup | None:
+        """Return the known group whose lines stand at a place."""
+        # The last one may be an earlier one and the blank lines below.
+        for known in reversed(self._known_groups.get(self._text[start : start + _HEAD], ())):
+            if self._text.startswith(known.source, start):
+                return known
+        return None
+
+    def _kept(self, group: StackGroup) -> StackGroup:
+        """Keep a group that was understood as a whole; return the one that has the same lines, if there is one."""
+        for known in self._known_groups.get(group.source[:_HEAD], ()):
+            if known.source == group.source:
+                return known
+        if self._known_count == _MAX_GROUPS:
+            self._known_groups.clear()
+            self._known_count = 0
+        self._known_groups.setdefault(group.source[:_HEAD], []).append(group)
+        self._known_count += 1
+        return group
+
+    def _remark(self, start: int, end: int, reason: str) -> None:
+        """Take down the lines between two places, and why; lines that continue the last ones are one with them."""
+        last_start, last_end, last_reason = self._remarks[-1] if self._remarks else (0, -1, "")
+        if last_reason == reason and last_end == start:
+            self._remarks[-1] = (last_start, end, reason)
+        elif len(self._remarks) == _MAX_REMARKS:
+            self._remarks[-1] = (last_start, max(last_end, end), "much between here and the end of these lines")
         else:
-            self._before = source
+            self._remarks.append((start, end, reason))
 
-    def _read_group(self, group: _OpenGroup, end: int) -> tuple[StackGroup]:
-        if group.elements is not None and len(group.frames) < group.elements:
-            group.is_regular = False
-            found = f"{group.elements} stack frames announced, {len(group.frames)} found"
-            self._remark(self._start, line_end(self._text, self._start), found)
-        source, frames = self._text[self._start : end], tuple(group.frames)
-        facts: dict[str, Any] = {"snapshots": group.snapshots, "total": group.total, "elements": group.elements}
-        read = (StackGroup(source=source, frames=frames, **facts),)
-        return self._stacks.kept(read) if group.is_regular else read
-
-    def _end_thread(self) -> None:
-        if self._thread is not None:
-            # One tuple for each thread would be a large part of a report with short stacks.
-            groups = self._groups[0] if len(self._groups) == 1 else tuple(group for (group,) in self._groups)
-            self._threads.append(HotThread(**self._thread, groups=groups))
-            self._thread, self._groups = None, []
-
-    def _end_node(self) -> None:
-        self._end_thread()
-        if self._node or self._threads:
-            self._nodes.append(HotNode(**{**self._node, "name": self._node_name}, threads=tuple(self._threads)))
-            self._node, self._node_name, self._has_header, self._threads = {}, None, False, []
+    def _unparsed(self) -> tuple[Unparsed, ...]:
+        """Return the lines that were not understood, in the order of the text."""
+        unparsed: list[Unparsed] = []
+        line, counted = 1, 0
+        for start, end, reason in sorted(self._remarks):
+            line += self._text.count("\n", counted, start)
+            counted = start
+            unparsed.append(Unparsed(line=line, text=self._text[start:end].rstrip(), reason=reason))
+        return tuple(unparsed)

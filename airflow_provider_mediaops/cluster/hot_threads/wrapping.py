@@ -33,12 +33,9 @@ _ESCAPED_BEGINNING = re.compile(rf"\\[nr][ \t#>]*(?:{_BEGINNING})")
 _BEGINS_LITERAL = re.compile(rf"[{MARGIN}]*(?:{_BEGINNING})")
 _MAY_BE_ESCAPED = re.compile(rf"\\[nr]|^[ \t(\[b]*[\"'][{MARGIN}]*(?:{_BEGINNING})", re.MULTILINE)
 _ESCAPE_OR_QUOTE = re.compile(r"\\.|[\"']")
-_ESCAPE = re.compile(
-    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))"
-)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))")
 _SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
 _MOST_ESCAPES = 3
-_FIRST_HALF, _LAST_HALF = 0xD800, 0xDFFF
 
 # One line of a report in each record of a log in JSON, under the names that loggers use.
 _FIELD = re.compile(
@@ -73,8 +70,9 @@ _QUOTED_NAME = re.compile(rf"(by thread )[{_QUOTES}]([^\n]*)[{_QUOTES}]")
 # Prefixes of lines.
 _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
+# In a prefix whose signs are escaped.
 _CHANGING = re.compile(
-    r"(?P<second>:[0-9]{2}(?:[.,][0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>[ \t]+)"
+    r"(?P<second>:[0-9]{2}(?:(?:\\.|,)[0-9]+)?(?![0-9:]))|(?P<number>[0-9]+)|(?P<blank>(?:\\[ \t])+)"
     r"|(?P<day_or_month>\b[A-Z][a-z]{2}\b)"
 )
 _CHANGES = {
@@ -87,9 +85,12 @@ _CHANGES = {
 # Broken lines.
 _FULL_LINES = re.compile(r"[^\n]{40}")
 _BLANKS = re.compile(r"(?<! ) {2,}")
+# A part of a report behind another one, or a line without its end.
 _BROKEN = re.compile(
     rf"[^{MARGIN}\n] (?:{_BEGINNING}|unique snapshot)"
-    r"|(?:by thread|usage|out of|sharing|following(?: [0-9]+)?|\((?:Native|Unknown))[ \t\r]*\n"
+    rf"|^[{MARGIN}]*(?:::: ?[{{\[][^\n]*[^\s}}\]]|{SAMPLING}[^\n]*[^\s:]|[0-9.-]{{1,9}}% ?[\[(][^\n]*[^\s'])[ \t\r]*\n"
+    r"|(?:sharing|following(?: [0-9]+)?|\((?:Native|Unknown))[ \t\r]*\n",
+    re.MULTILINE,
 )
 _NARROWEST, _WIDEST = 40, 400
 _LINE = re.compile(r"[^\n]+")
@@ -140,7 +141,7 @@ def _line_unescaped(line: str) -> str:
         chosen = literals
     if not chosen and escaped:
         chosen = [line]
-    return "\n".join(_ESCAPE.sub(_sign, literal) for literal in chosen) if chosen else line
+    return "\n".join(_without_escapes(literal) for literal in chosen) if chosen else line
 
 
 def _literals(line: str) -> Iterator[str]:
@@ -156,27 +157,25 @@ def _literals(line: str) -> Iterator[str]:
         yield line[start:]
 
 
+def _without_escapes(text: str) -> str:
+    plain = _ESCAPE.sub(_sign, text)
+    # JSON writes a sign beyond 16 bits as two escapes. One of them is left of a text that was cut between them.
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _sign(match: re.Match[str]) -> str:
-    high, low, unicode, byte, other = match.groups()
-    if high:
-        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
-    if unicode or byte:
-        code = int(unicode or byte, 16)
-        # Half of a pair, of a text that was cut within a sign.
-        return "\ufffd" if _FIRST_HALF <= code <= _LAST_HALF else chr(code)
-    return _SHORT_ESCAPES.get(other, other)
+    code, byte, other = match.groups()
+    return _SHORT_ESCAPES.get(other, other) if other else chr(int(code or byte, 16))
 
 
 def _out_of_records(text: str) -> str:
-    found = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(text)]
-    if sum(_BEGINS.search(content) is not None for content in found) < len(("header", "sampling")):
+    if sum(_BEGINS.search(found[0]) is not None for found in _FIELD.finditer(text)) < len(("header", "sampling")):
         return text
     lines: list[str] = []
     for line in text.split("\n"):
-        contents = [match[1] if match[1] is not None else match[2] for match in _FIELD.finditer(line)]
-        if contents:
+        if contents := [found[1] or found[2] or "" for found in _FIELD.finditer(line)]:
             # Loggers keep a line under several names.
-            lines += [_ESCAPE.sub(_sign, content) for content in dict.fromkeys(contents)]
+            lines += map(_without_escapes, dict.fromkeys(contents))
         elif not _REST_OF_JSON.fullmatch(line):
             lines.append(line)
     return "\n".join(lines)
@@ -277,19 +276,11 @@ def _prefixes(text: str) -> Counter[str]:
         prefix = text[start : match.start()].rstrip()
         # A name's end is the beginning of a line that was broken.
         if prefix.strip(MARGIN) and len(prefix) <= _LONGEST_PREFIX and not prefix.endswith(("'", ")")):
-            pattern = _pattern_of(prefix)
+            # Times, numbers and blanks may differ from line to line.
+            pattern = _CHANGING.sub(lambda part: _CHANGES[part.lastgroup or ""], re.escape(prefix))
             if pattern in found or len(found) < _LONGEST_PREFIX:
                 found[pattern] += 1
     return found
-
-
-def _pattern_of(prefix: str) -> str:
-    """Return the pattern of a prefix in which times, numbers and blanks may differ from line to line."""
-    pieces, position = [], 0
-    for match in _CHANGING.finditer(prefix):
-        pieces += [re.escape(prefix[position : match.start()]), _CHANGES[match.lastgroup or ""]]
-        position = match.end()
-    return "".join([*pieces, re.escape(prefix[position:])])
 
 
 def _unbroken(text: str) -> str:

@@ -1,31 +1,30 @@
-"""Compare what was seen of tasks with the report that was taken meanwhile."""
+"""
+Compare what was seen of tasks with the report that was taken meanwhile.
+
+No cluster prints which thread works for which task. On OpenSearch a search that one thread serves for the whole window
+uses exactly the CPU of that thread, so equal figures are a sign. A group is claimed for a thread only if nothing else
+that was listed, and no other thread, could stand in its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.running_tasks.groups import grouped, requests_of, task_group
-from airflow_provider_mediaops.cluster.running_tasks.matching import (
-    NO_CPU,
-    NO_WINDOW,
-    OTHER_POOL,
-    SEVERAL_THREADS,
-    TaskCpu,
-    match,
-)
+from airflow_provider_mediaops.cluster.running_tasks.descriptions import shape_of
+from airflow_provider_mediaops.cluster.running_tasks.groups import histories_of, task_groups
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, LikelyGroup, NodeTasks, RunningTasks
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
-from airflow_provider_mediaops.cluster.running_tasks.task_cpu import Window, histories_of
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThread, HotThreadsReport
-    from airflow_provider_mediaops.cluster.running_tasks.groups import GroupedRequests
-    from airflow_provider_mediaops.cluster.running_tasks.model import TaskGroup
+    from airflow_provider_mediaops.cluster.running_tasks.groups import TaskHistory
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampling
-    from airflow_provider_mediaops.cluster.running_tasks.task_cpu import TaskHistory
 
 _MOST_GROUPS = 100
 _MOST_THREADS = 200
@@ -34,84 +33,84 @@ _LONGEST_NAME = 200
 _SEARCH_POOL = "search"
 # With concurrent segment search, these work for a search beside the thread that it began on.
 _SEARCHER_POOL = "index_searcher"
+# The CPU of a thread and of its task are measured some milliseconds apart, however long the window is: a larger
+# difference is not a match, ...
+_CLAIM_MS = 5.0
+# ... and a difference up to this is a match that cannot be ruled out.
+_POSSIBLE_MS = 6.0
+# Threads that hardly used any CPU are all alike.
+_LEAST_MS = 10.0
+
+# Why no group is claimed for a thread.
+NO_CPU = "the cluster does not say how much CPU its tasks use"
+NO_WINDOW = "the report does not say when it was measured"
+NO_MATCH = "no listed task used as much CPU"
+AMBIGUOUS = "several tasks or threads used as much CPU"
+SEVERAL_THREADS = "several threads may work for one search, so that only sums can be compared"
+OTHER_POOL = "the cluster counts the CPU of searches only"
 
 
 def assessed(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
-    """
-    Return what the nodes ran while their report was taken.
-
-    A fault in it is noted in the sampling, because it must not cost the capture.
-    """
-    try:
-        return running_tasks(sampling, report)
-    except Exception as error:  # noqa: BLE001 whatever a cluster sent, the report itself is at hand
-        # Not its words: they could quote a query.
-        sampling.warn(f"The listed tasks could not be compared with the report ({type(error).__name__}).")
-        return RunningTasks(remarks=tuple(sampling.remarks))
-
-
-def running_tasks(sampling: TaskSampling, report: HotThreadsReport) -> RunningTasks:
-    """Return what the nodes ran while their report was taken."""
-    hot = {node.node_id: node for node in report.nodes if node.node_id}
-    hot_by_name = {node.name: node for node in report.nodes if node.name}
+    """Return what the nodes ran while their report was taken. A fault in it is noted: it must not cost the capture."""
+    hot = {name: node for node in report.nodes for name in (node.name, node.node_id) if name}
     # Many requests have the same query.
     shape = cache(shape_of)
-    nodes = [
-        _node_tasks(sampling, node_id, name, hot.get(node_id) or hot_by_name.get(name or ""), shape)
-        for node_id, name in sampling.nodes.items()
-    ]
-    return RunningTasks(nodes=tuple(nodes), remarks=tuple(sampling.remarks))
+    try:
+        nodes = tuple(
+            _node_tasks(sampling, node_id, name, hot.get(node_id) or hot.get(name or ""), shape)
+            for node_id, name in sampling.nodes.items()
+        )
+    except Exception as error:  # noqa: BLE001 whatever a cluster sent, the report itself is at hand
+        # Not its words: they could quote a query.
+        sentence = f"The listed tasks could not be compared with the report ({type(error).__name__})."
+        return RunningTasks(remarks=(*sampling.remarks, sentence))
+    return RunningTasks(nodes=nodes, remarks=sampling.remarks)
 
 
 def _node_tasks(
     sampling: TaskSampling, node_id: str, name: str | None, hot: HotNode | None, shape: Callable[[str], str]
 ) -> NodeTasks:
-    remarks = list(sampling.node_remarks.get(node_id, ()))
+    remarks = [remark] if (remark := sampling.node_remarks.get(node_id)) else []
     histories = histories_of(sampling.looks, node_id)
     window = _window_of(hot)
     hot_ms = _hot_ms(hot)
-    found = [
-        (group, task_group(group, sampling.looks, window, hot_ms, shows_query=sampling.shows_queries))
-        for group in grouped(requests_of(histories, sampling.ancestors), shape)
-    ]
-    found.sort(key=lambda pair: _weight(pair[1]), reverse=True)
-    used = [group.cpu_ms for _, group in found]
+    found = task_groups(sampling, histories, window, hot_ms, shape)
+    used = [group.cpu_ms for group, _ in found if group.cpu_ms is not None]
     if hot is None:
         remarks.append("The node is not in the report.")
     elif window is None and sampling.looks:
         remarks.append("The report does not say when the threads were measured, so CPU cannot be compared.")
-    if hot and hot_ms is not None and sum(cpu_ms or 0.0 for cpu_ms in used) > 1.1 * hot_ms:
+    if hot and hot_ms is not None and sum(used) > 1.1 * hot_ms:
         remarks.append(
             f"The tasks used more CPU than the {len(hot.threads)} threads of the report: raise threads to see the rest."
         )
+    # A share is explained if the cluster says how much CPU a task used, or if there was none.
+    explains = bool(sampling.looks and (used or not found))
     # No thread is given to a group that is left out.
     kept = found[:_MOST_GROUPS]
-    counts = [sum(task.node_id == node_id for task in look.tasks) for look in sampling.looks]
+    counts = [sum(task.node_id == node_id for task in look.tasks) for look in sampling.looks] or [0]
     return NodeTasks(
         node_id=node_id,
         node=(name or (hot.name if hot else None)),
         looks_ms=tuple(round(look.after_seconds * 1_000, 1) for look in sampling.looks),
-        listed_at_start=counts[0] if counts else 0,
-        listed_at_end=counts[-1] if counts else 0,
+        listed_at_start=counts[0],
+        listed_at_end=counts[-1],
         pools=sampling.pools.get(node_id, ()),
-        groups=tuple(group for _, group in kept),
+        groups=tuple(group for group, _ in kept),
         groups_left_out=len(found) - len(kept),
-        threads=_threads(hot, [group for group, _ in kept], window, histories) if sampling.looks else (),
-        unexplained_percent=_unexplained(used, hot_ms) if sampling.looks else None,
+        threads=_threads(hot, [tasks for _, tasks in kept], window, histories) if hot and sampling.looks else (),
+        unexplained_percent=round(max(0.0, 100.0 - 100.0 * sum(used) / hot_ms), 1) if hot_ms and explains else None,
         indices=_index_work(sampling, node_id, remarks),
         remarks=tuple(remarks),
     )
 
 
-def _weight(group: TaskGroup) -> tuple[float, float, float]:
-    return (group.cpu_ms or 0.0, group.running, group.longest_ms)
-
-
-def _window_of(hot: HotNode | None) -> Window | None:
+def _window_of(hot: HotNode | None) -> tuple[float, float] | None:
+    """Return when the CPU of threads was measured, from and to, in milliseconds since 1970 by the node's clock."""
     if hot is None or hot.timestamp is None or not hot.interval_seconds:
         return None
     start_ms = hot.timestamp.timestamp() * 1_000
-    return Window(start_ms, start_ms + hot.interval_seconds * 1_000)
+    return start_ms, start_ms + hot.interval_seconds * 1_000
 
 
 def _cpu_ms(thread: HotThread) -> float | None:
@@ -129,17 +128,13 @@ def _hot_ms(hot: HotNode | None) -> float | None:
     return sum(known) if known else None
 
 
-def _unexplained(used: Sequence[float | None], hot_ms: float | None) -> float | None:
-    if not hot_ms or (used and all(cpu_ms is None for cpu_ms in used)):
-        return None
-    explained = sum(cpu_ms or 0.0 for cpu_ms in used)
-    return round(max(0.0, 100.0 - 100.0 * explained / hot_ms), 1)
-
-
 def _threads(
-    hot: HotNode | None, groups: Sequence[GroupedRequests], window: Window | None, histories: dict[str, TaskHistory]
+    hot: HotNode,
+    groups: Sequence[Sequence[TaskHistory]],
+    window: tuple[float, float] | None,
+    histories: dict[str, TaskHistory],
 ) -> tuple[LikelyGroup, ...]:
-    threads = hot.threads[:_MOST_THREADS] if hot else ()
+    threads = hot.threads[:_MOST_THREADS]
     marks = [mark for history in histories.values() for mark in history.marks.values()]
     is_concurrent = any(thread.pool == _SEARCHER_POOL for thread in threads) or any(
         (mark.executions or 0) > 1 or (mark.active_threads or 0) > 1 for mark in marks
@@ -149,7 +144,14 @@ def _threads(
         why_not = NO_WINDOW
     if marks and all(mark.cpu_ms is None for mark in marks):
         why_not = NO_CPU
-    tasks = [] if why_not or window is None else _candidates(groups, window)
+    # Those that one thread served for the whole window.
+    tasks = [
+        (cpu_ms, number)
+        for number, group in enumerate(groups)
+        for history in group
+        if window and history.last.is_search_phase and history.fills(window)
+        if (cpu_ms := history.cpu_within(window)) is not None
+    ]
     return match([_unmatched(thread, why_not) for thread in threads], tasks)
 
 
@@ -167,15 +169,43 @@ def _unmatched(thread: HotThread, why_not: str) -> LikelyGroup:
     )
 
 
-def _candidates(groups: Sequence[GroupedRequests], window: Window) -> list[TaskCpu]:
-    """Return the tasks that one thread served for the whole window."""
-    return [
-        TaskCpu(cpu_ms, number)
-        for number, group in enumerate(groups)
-        for history in group.histories
-        if history.last.is_search_phase and history.had_one_thread and history.covers(window)
-        if (cpu_ms := history.cpu_within(window)) is not None
+def match(threads: Sequence[LikelyGroup], tasks: Sequence[tuple[float, int]]) -> tuple[LikelyGroup, ...]:
+    """
+    Find the group that each thread likely worked for, by the CPU of tasks in milliseconds and the place of their group.
+
+    Threads and tasks whose figures lie so near that they could be one another form a cluster. Its threads are claimed
+    for the group of its tasks, if all of them are of one group and there are no fewer of them than threads. Threads
+    that say why they have no group have no match.
+    """
+    found = [replace(thread, why_not=thread.why_not or NO_MATCH) for thread in threads]
+    measured = [
+        (thread.cpu_ms, place)
+        for place, thread in enumerate(threads)
+        if not thread.why_not and thread.cpu_ms is not None and thread.cpu_ms >= _LEAST_MS
     ]
+    for alike, near in _clusters(measured, tasks):
+        is_ambiguous = len(alike) > len(near) or len({group for _, group in near}) > 1
+        for cpu_ms, place in alike:
+            error_ms = min((abs(cpu_ms - of_task) for of_task, _ in near), default=float("inf"))
+            if near and is_ambiguous:
+                found[place] = replace(found[place], why_not=AMBIGUOUS)
+            elif error_ms <= _CLAIM_MS:
+                group = near[0][1]
+                found[place] = replace(found[place], group=group, error_ms=round(error_ms, 1), why_not="")
+    return tuple(found)
+
+
+def _clusters(
+    threads: Sequence[tuple[float, int]], tasks: Sequence[tuple[float, int]]
+) -> Iterable[tuple[list[tuple[float, int]], list[tuple[float, int]]]]:
+    """Split threads and tasks where the gap between neighbours is wider than a possible difference."""
+    figures = sorted(cpu_ms for cpu_ms, _ in (*threads, *tasks))
+    starts = [after for before, after in pairwise(figures) if after - before > _POSSIBLE_MS]
+    clusters: dict[int, tuple[list[tuple[float, int]], list[tuple[float, int]]]] = defaultdict(lambda: ([], []))
+    for side, points in enumerate((threads, tasks)):
+        for point in points:
+            clusters[bisect_right(starts, point[0])][side].append(point)
+    return clusters.values()
 
 
 def _index_work(sampling: TaskSampling, node_id: str, remarks: list[str]) -> tuple[IndexWork, ...]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_mediaops.cluster.plain_values import figure_at, list_of, mapping_at, mapping_of, text_of
-from airflow_provider_mediaops.cluster.running_tasks.description_parser import ESQL_PARTS, expression_of, index_of
+from airflow_provider_mediaops.cluster.running_tasks.descriptions import ESQL_PARTS, expression_of, index_of
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, PoolLoad
-from airflow_provider_mediaops.http.exchange import Call, Request, escape_segment
+from airflow_provider_mediaops.http.exchange import Call, Request, Response, escape_segment
 from airflow_provider_mediaops.http.reply import read_json
 
 #: The limit of a list of tasks, in bytes: lists of hundreds of MB have been met, and nodes have died of them.
 MAX_LIST_BYTES = 4 * 1024 * 1024
-#: The maximum number of tasks that are read of a list.
-MAX_TASKS = 10_000
+_MAX_TASKS = 10_000
 _MAX_TASK_BYTES = 1024 * 1024
 _MAX_STATISTICS_BYTES = 16 * 1024 * 1024
 # What is asked beside a report is worth no longer wait.
@@ -25,7 +24,6 @@ _MAX_SECONDS = 2.0
 _ACTIONS = "indices:data/*,indices:admin/*"
 _LONGEST_DESCRIPTION = 66_000
 _LONGEST_NAME = 200
-_PHASE = re.compile(r"\[.*")
 # Kibana puts one of its own before the name of a dashboard, for each request.
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:[;:/,\s]+|\Z)", re.IGNORECASE)
 
@@ -53,7 +51,7 @@ class Task:
     @property
     def kind(self) -> str:
         """The action without its phase."""
-        return _PHASE.sub("", self.action)
+        return self.action.partition("[")[0]
 
     @property
     def listed_at_ms(self) -> float:
@@ -86,44 +84,35 @@ class Task:
         return index_of(self.kind, self.description)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskList:
+class TaskList(NamedTuple):
     """The tasks of nodes at one look."""
 
     tasks: tuple[Task, ...]
     bytes: int  # of the reply
-    failures: int = 0  # nodes that did not answer
-    left_out: int = 0  # tasks beyond :data:`MAX_TASKS`
+    failures: int  # nodes that did not answer
+    left_out: int  # tasks that are too many to be read
 
 
 def _request(path: str, *params: tuple[str, str], max_bytes: int) -> Request:
     headers = {"Accept": "application/json"}
     # Another try would come too late.
-    return Request(
-        "GET",
-        path,
-        params,
-        headers,
-        kind="tasks",
-        is_retried=False,
-        max_bytes=max_bytes,
-        max_seconds=_MAX_SECONDS,
-    )
+    limits: dict[str, Any] = {"is_retried": False, "max_bytes": max_bytes, "max_seconds": _MAX_SECONDS}
+    return Request("GET", path, params, headers, kind="tasks", **limits)
 
 
 def task_list(nodes: Sequence[str]) -> Call[TaskList]:
     """List what nodes do with data, which needs the permission ``cluster:monitor/tasks/lists``."""
     params = (("detailed", "true"), ("nodes", ",".join(nodes)), ("actions", _ACTIONS))
     request = _request("/_tasks", *params, max_bytes=MAX_LIST_BYTES)
-    return Call(request, lambda response: _read_list(read_json(response), len(response.body)))
+    return Call(request, _read_list)
 
 
-def _read_list(body: Mapping[str, Any], size: int) -> TaskList:
-    listed = [
-        mapping_of(task) for node in mapping_at(body, "nodes").values() for task in mapping_at(node, "tasks").values()
-    ]
-    tasks = tuple(task for task in map(_read_task, listed[:MAX_TASKS]) if task)
-    return TaskList(tasks, size, len(list_of(body.get("node_failures"))), max(0, len(listed) - MAX_TASKS))
+def _read_list(response: Response) -> TaskList:
+    body = read_json(response)
+    listed = [task for node in mapping_at(body, "nodes").values() for task in mapping_at(node, "tasks").values()]
+    tasks = tuple(task for task in map(_read_task, map(mapping_of, listed[:_MAX_TASKS])) if task)
+    failures = len(list_of(body.get("node_failures")))
+    return TaskList(tasks, len(response.body), failures, max(0, len(listed) - _MAX_TASKS))
 
 
 def single_task(task_id: str) -> Call[Task | None]:
@@ -136,23 +125,20 @@ def _read_task(task: Mapping[str, Any]) -> Task | None:
     node_id, number, action = text_of(task.get("node")), task.get("id"), text_of(task.get("action"))
     if node_id is None or type(number) is not int or action is None:
         return None
+    headers = mapping_at(task, "headers").items()
+    opaque_ids = [text_of(header) for name, header in headers if name.lower() == "x-opaque-id"]
     return Task(
         task_id=f"{node_id}:{number}",
         action=action[:_LONGEST_NAME],
         started_ms=figure_at(task, "start_time_in_millis") or 0.0,
         running_ms=_milliseconds(task, "running_time_in_nanos") or 0.0,
         parent_id=text_of(task.get("parent_task_id")),
-        opaque_id=_opaque_id(mapping_at(task, "headers")),
+        opaque_id=next((opaque_id[:_LONGEST_NAME] for opaque_id in opaque_ids if opaque_id), None),
         description=(text_of(task.get("description")) or "")[:_LONGEST_DESCRIPTION],
         cpu_ms=_milliseconds(task, "resource_stats", "total", "cpu_time_in_nanos"),
         executions=_count(task, "resource_stats", "thread_info", "thread_executions"),
         active_threads=_count(task, "resource_stats", "thread_info", "active_threads"),
     )
-
-
-def _opaque_id(headers: Mapping[str, Any]) -> str | None:
-    named = (text_of(value) for name, value in headers.items() if name.lower() == "x-opaque-id")
-    return next((value[:_LONGEST_NAME] for value in named if value), None)
 
 
 def _milliseconds(task: Mapping[str, Any], *path: str) -> float | None:
@@ -173,22 +159,25 @@ def thread_pools(nodes: Sequence[str]) -> Call[dict[str, tuple[PoolLoad, ...]]]:
     """
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/thread_pool"
     request = _request(path, max_bytes=MAX_LIST_BYTES)
-    return Call(request, lambda response: dict(_read_pools(read_json(response))))
+    return Call(request, lambda response: {node: _busy_pools(stats) for node, stats in _nodes_in(response).items()})
 
 
-def _read_pools(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[PoolLoad, ...]]]:
-    for node_id, node in mapping_at(body, "nodes").items():
-        pools = [
-            PoolLoad(
-                pool=name[:_LONGEST_NAME],
-                active=_count(figures, "active") or 0,
-                queue=_count(figures, "queue") or 0,
-                rejected=_count(figures, "rejected") or 0,
-            )
-            for name, figures in mapping_at(node, "thread_pool").items()
-        ]
-        busy = [pool for pool in pools if pool.active or pool.queue]
-        yield node_id, tuple(sorted(busy, key=lambda pool: (-pool.queue, -pool.active, pool.pool)))
+def _nodes_in(response: Response) -> Mapping[str, Any]:
+    return mapping_at(read_json(response), "nodes")
+
+
+def _busy_pools(stats: object) -> tuple[PoolLoad, ...]:
+    pools = [
+        PoolLoad(
+            pool=name[:_LONGEST_NAME],
+            active=_count(figures, "active") or 0,
+            queue=_count(figures, "queue") or 0,
+            rejected=_count(figures, "rejected") or 0,
+        )
+        for name, figures in mapping_at(stats, "thread_pool").items()
+    ]
+    busy = [pool for pool in pools if pool.active or pool.queue]
+    return tuple(sorted(busy, key=lambda pool: (-pool.queue, -pool.active, pool.pool)))
 
 
 def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, IndexWork]]]:
@@ -200,13 +189,12 @@ def shard_times(nodes: Sequence[str]) -> Call[dict[str, dict[str, IndexWork]]]:
     path = f"/_nodes/{escape_segment(','.join(nodes))}/stats/indices/search,indexing,merge"
     params = (("level", "shards"), ("filter_path", "nodes.*.indices.shards"))
     request = _request(path, *params, max_bytes=_MAX_STATISTICS_BYTES)
-    return Call(request, lambda response: dict(_read_shards(read_json(response))))
+    return Call(request, lambda response: {node: _index_work(stats) for node, stats in _nodes_in(response).items()})
 
 
-def _read_shards(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, IndexWork]]]:
-    for node_id, node in mapping_at(body, "nodes").items():
-        shards = mapping_at(node, "indices", "shards")
-        yield node_id, {name: _summed(name, list_of(of_index)) for name, of_index in shards.items()}
+def _index_work(stats: object) -> dict[str, IndexWork]:
+    shards = mapping_at(stats, "indices", "shards")
+    return {name: _summed(name, list_of(of_index)) for name, of_index in shards.items()}
 
 
 def _summed(name: str, shards: list[Any]) -> IndexWork:

@@ -9,7 +9,7 @@ import sys
 import time
 from importlib.util import find_spec
 
-from airflow_provider_mediaops.http.auth import FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
@@ -31,7 +31,7 @@ def _ask_for_ever(base: str, backend: str, key: str, number: int) -> None:
     client = Client(
         (base,),
         ErrorRules(service="stand-in"),
-        auth=FixedAuth.raw(key),
+        auth=Auth(key, (key,)),
         retry=RetryPolicy(max_attempts=1_000),
         limiter=limiter_for("stand-in", key, float(rate_of(key)), backend_at(backend)),
     )

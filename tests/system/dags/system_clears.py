@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
 ISBNS = sample_isbns(6_012)[6_000:]

@@ -14,6 +14,7 @@ from airflow_provider_mediaops.books.api import (
     get_books,
     get_key_usage,
 )
+from airflow_provider_mediaops.books.lookup import read_key_usage
 from airflow_provider_mediaops.books.models import Book
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
@@ -26,7 +27,7 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.auth import FixedAuth
+from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.exchange import Response
 from tests.unit.book_database import CALENDAR, CRIME, KEY, LIMIT_404, LIMIT_429, NO_SUCH_BOOK, book, replied
 from tests.unit.books.clients import client
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 def test_a_book_is_asked_for_with_the_key_in_the_header_only() -> None:
     steps: list[Step] = []
 
-    with_key = client(auth=FixedAuth.raw(KEY))
+    with_key = client(auth=Auth(KEY, (KEY,)))
     found = replay(with_key.ask(get_book(CRIME)), [replied(book(CRIME, unknown=[1]))], steps=steps)
 
     [request] = requests_of(steps)
@@ -120,6 +121,11 @@ def test_a_key_tells_of_its_quota() -> None:
 def test_a_key_that_tells_of_no_quota_is_no_reply(body: bytes, words: str) -> None:
     with pytest.raises(InvalidReplyError, match=words):
         replay(client().ask(get_key_usage()), [Response(200, {}, body)])
+
+
+@pytest.mark.parametrize("refusal", [Response(404), Response(403), Response(200, {}, b'{"x": 1}')])
+def test_a_service_without_the_call_tells_no_quota(refusal: Response) -> None:
+    assert replay(read_key_usage(client().ask), [refusal]) is None
 
 
 def test_many_books_are_asked_for_in_one_request_that_may_be_repeated() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from airflow_provider_mediaops.books.book_exists import BookWatch
 from airflow_provider_mediaops.books.lookup import Finder
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     NotFoundError,
@@ -98,15 +99,22 @@ def test_a_limit_that_the_canary_meets_too_is_waited_out() -> None:
     assert pauses_of(desk.steps) == [0.5]
 
 
-def test_a_limit_that_goes_on_is_an_error_and_never_no_such_book() -> None:
-    desk = Desk(canary=CANARY, tries=3)
+@pytest.mark.parametrize(
+    ("canary", "advice"),
+    [
+        (CANARY, f"nothing else uses the key, and that the book of canary_isbn, {CANARY}, exists there.$"),
+        (None, "nothing else uses the key, and set canary_isbn in the connection to a book that exists.$"),
+    ],
+)
+def test_a_limit_that_goes_on_is_an_error_and_never_no_such_book(canary: str | None, advice: str) -> None:
+    desk = Desk(canary=canary, tries=3)
 
-    with pytest.raises(RateLimitedError, match="set canary_isbn") as caught:
-        desk.find(CRIME, *[limit_404()] * 6)
+    with pytest.raises(RateLimitedError, match=advice) as caught:
+        desk.find(CALENDAR, *[limit_404()] * 6)
 
-    assert desk.asked == [CRIME, CANARY] * 3
+    assert desk.asked == [CALENDAR, canary or WELL_KNOWN] * 3
     assert pauses_of(desk.steps) == [0.5, 1.0]
-    assert (caught.value.status, caught.value.path) == (404, f"/book/{CRIME}")
+    assert (caught.value.status, caught.value.path) == (404, f"/book/{CALENDAR}")
 
 
 def test_a_429_before_it_makes_a_404_in_the_limits_words_no_proof() -> None:

@@ -32,33 +32,33 @@ class Run:
     """A run of look-ups, and a clock beside it."""
 
     def __init__(self, canary: str | None = CANARY, last_found: str | None = None) -> None:
-        self.evidence = Evidence(canary, last_found)
-        self.held = HeldNotFounds(self.evidence)
         self.now = 100.0
+        self.evidence = Evidence(lambda: self.now, canary, last_found)
+        self.held = HeldNotFounds(self.evidence)
         self.asked = ""
         # That other words have to be tried by so many probes first is a test of its own.
         self.evidence.probes_found = 8
 
     def missing(self, isbn13: str, error: MediaOpsError) -> None:
         self.held.send()
-        self.held.missing(isbn13, error, self.now)
+        self.held.missing(isbn13, error)
 
     def found(self, isbn13: str) -> None:
-        self.held.found(isbn13, self.held.send(), self.now)
+        self.held.found(isbn13, self.held.send())
 
     def check(self, *, idle: bool = True) -> str | None:
-        probe = self.held.check(self.now, idle=idle)
+        probe = self.held.check(idle=idle)
         self.asked = probe or self.asked
         return probe
 
     def checked(self, error: MediaOpsError | None = None) -> None:
-        self.held.checked(self.asked, error, self.held.send(), self.now)
+        self.held.checked(self.asked, error, self.held.send())
 
     def decisions(self, *, idle: bool = True) -> list[tuple[str, str]]:
-        return [(decision.isbn13, decision.action) for decision in self.held.decisions(self.now, idle=idle)]
+        return [(decision.isbn13, decision.action) for decision in self.held.decisions(idle=idle)]
 
     def error(self) -> MediaOpsError:
-        [decision] = self.held.decisions(self.now, idle=True)
+        [decision] = self.held.decisions(idle=True)
         assert decision.action == "later"
         return decision.error
 
@@ -88,9 +88,9 @@ class TestWhatIsConfirmed:
         run.held.send()
         before = run.held.send()
         for isbn13 in (A, B):
-            run.held.missing(isbn13, WORDS[words], run.now)
+            run.held.missing(isbn13, WORDS[words])
 
-        run.held.found(C, before, run.now)
+        run.held.found(C, before)
 
         assert run.decisions(idle=False) == []
 
@@ -102,7 +102,7 @@ class TestWhatIsConfirmed:
         asked = run.held.send()
         run.missing(C, CLEAR)
 
-        run.held.checked(CANARY, None, asked, run.now)
+        run.held.checked(CANARY, None, asked)
 
         assert run.decisions(idle=False) == [(A, "not_found"), (B, "not_found")]
         assert run.held.doubts()["undecided"].keys() == {C}
@@ -305,7 +305,7 @@ class TestTheProbe:
         for _ in range(2):
             run.missing(A, PAGE)
             run.found(C)
-            [decision] = run.held.decisions(run.now, idle=True)
+            [decision] = run.held.decisions(idle=True)
 
         assert isinstance(decision.error, InvalidReplyError)
 

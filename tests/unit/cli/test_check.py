@@ -78,10 +78,12 @@ def test_a_quota_that_is_recorded_as_used_up_is_asked_anew(requests_mock: reques
 def test_a_rate_in_the_memory_of_each_process_cannot_be_seen(
     requests_mock: requests_mock.Mocker, books: Callable[..., None]
 ) -> None:
-    books(rate_limit_store="memory://")
+    books(rate_limit_store="memory://", requests_per_second=1)
     requests_mock.get(f"{BOOKS}/key", **QUOTA)
     assert command("check", "books", "-o", "json").document["rate"]["state"] == "unseen"
-    assert "cannot be seen from here" in command("check", "books").output
+    output = command("check", "books").output
+    assert "cannot be seen from here" in output
+    assert "1 request a second" in output
 
 
 def test_a_cluster_has_a_version(requests_mock: requests_mock.Mocker, connect: Callable[[str, str], None]) -> None:

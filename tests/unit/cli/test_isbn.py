@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.cli.commands import command
 
 GOOD = ["978-0-14-044913-6", "0-306-40615-2", "9780306406157"]

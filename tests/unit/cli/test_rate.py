@@ -88,6 +88,7 @@ def test_connections_without_a_rate_are_named(connect: Callable[[str, str], None
     connect("web", '{"conn_type": "http"}')
     done = command("rate", "-o", "json")
     assert (done.code, done.document["without_rate"]) == (0, ["cluster", "video"])
+    assert command("rate", "cluster").output == "Without a rate: cluster.\n"
 
 
 @pytest.mark.usefixtures("backend")

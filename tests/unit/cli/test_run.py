@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cli.run import run
 from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError, StorageError
 
-COMMAND = Command("check", "", "")
+COMMAND = Command("check", "", "", ())
 ended_by: Callable[[], Result]
 
 

@@ -7,25 +7,29 @@ import json
 
 import pytest
 
-from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal, TextTable
+from airflow_provider_mediaops.cli.terminal import Figure, Line, Result, Terminal, TextTable
 
 RESULT = Result(
     {"conn_id": "books", "left": 12},
     [
         Line("The connection works.", "good"),
         TextTable([], [["  plan", "pro"], ["  quota left", 12]], title="books"),
-        TextTable(["name", "requests", "open"], [["é", 7, True], ["a longer name", 1200, None]], title="Keys"),
+        TextTable(
+            ["name", "used", "open"], [["é", Figure("7.5 %"), True], ["a longer name", 1200, None]], title="Keys"
+        ),
     ],
 )
 PLAIN = """\
 The connection works.
+
 books
   plan        pro
   quota left  12
+
 Keys
-name           requests  open
-é                     7  yes
-a longer name      1200  -
+name            used  open
+é              7.5 %  yes
+a longer name   1200  -
 """
 
 

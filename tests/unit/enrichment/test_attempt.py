@@ -20,6 +20,7 @@ from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import find_files, read_list, version_of
 from tests.unit.book_database import CALENDAR, CRIME
+from tests.unit.call_flows import FakeClock
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
@@ -57,6 +58,29 @@ def local(tmp_path: Path) -> Iterator[tuple[Enrichment, Staging]]:
     plan = enrichment(tmp_path / "books.jsonl", max_failures=3)
     with plan.dataset().staging(OWNER) as staging:
         yield plan, staging
+
+
+@pytest.mark.parametrize(
+    ("total", "done", "line"),
+    [
+        (9, 9, "9 of 9 rows: 9 found, 0 not found, 0 invalid, 0 failed; 1.0 a second."),
+        (1, 0, "0 of 1 row: 0 found, 0 not found, 0 invalid, 0 failed; 0.0 a second."),
+        (
+            9120,
+            1200,
+            "1,200 of 9,120 rows: 1,200 found, 0 not found, 0 invalid, 0 failed; 1.0 a second, 2 h 12 min left.",
+        ),
+    ],
+)
+def test_line_says_how_far_how_fast_and_how_long(tmp_path: Path, total: int, done: int, line: str) -> None:
+    plan, clock = enrichment(tmp_path / "books.jsonl", total=total), FakeClock()
+    with plan.dataset().staging(OWNER) as staging:
+        attempt = EnrichmentAttempt(plan, staging, nobody, isbns=[CRIME] * done, clock=clock.clock.monotonic)
+        list(attempt.rows())
+        clock.wait(done)
+        attempt.save(update(*[FOUND] * done))
+
+        assert attempt.end_line().startswith(f"{line} Written to ")
 
 
 class TestCommitting:
@@ -134,7 +158,7 @@ class TestCommitting:
             attempt.abort()
         attempt.abort()
 
-        assert told == [f"Saved {rows} of 9 ISBNs for the next attempt." for rows in (0, 1)]
+        assert told == [f"Saved {rows} of 9 rows for the next attempt." for rows in (0, 1)]
         assert local[1].state["figures"]["found"] == 1
 
 

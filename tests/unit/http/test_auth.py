@@ -144,7 +144,9 @@ class Tokens:
     """A token address and a service that accepts one token at a time."""
 
     def __init__(self, fake: FakeClock, **more: Any) -> None:
-        self.auth = RefreshTokenAuth("http://accounts/token", "client", "cs-s3cr3t", "rt-s3cr3t", clock=fake.clock)
+        self.auth = refresh_auth(
+            fake, token_url="http://accounts/token", client_secret="cs-s3cr3t", refresh_token="rt-s3cr3t"
+        )
         self.client = make(fake, auth=self.auth, **more)
 
 

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.auth import FixedAuth, RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import Auth, RefreshTokenAuth
 from airflow_provider_mediaops.http.client import Attempts, Client
 from airflow_provider_mediaops.http.exchange import Call, Emit, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.reply import read_json
@@ -263,7 +263,13 @@ def test_a_quota_that_is_known_to_be_spent_costs_no_request() -> None:
 
 def test_refusal_of_the_token_address_leaves_the_rate_of_the_key() -> None:
     fake = FakeClock()
-    auth = RefreshTokenAuth("http://accounts/token", "client", "secret", "refresh", clock=fake.clock)
+    auth = RefreshTokenAuth(
+        token_url="http://accounts/token",
+        client_id="client",
+        client_secret="secret",
+        refresh_token="refresh",
+        clock=fake.clock,
+    )
     client = limited(fake, auth=auth, retry=RetryPolicy(max_attempts=1))
     error_of(client, text_call(), [Response(429, {"retry-after": "30"})])
     steps: list[Step] = []
@@ -296,9 +302,11 @@ def test_the_time_for_retries_begins_at_the_first_permit_and_not_at_each() -> No
 SECRET = "s3cr3t/k+y ü"
 
 
-@pytest.mark.parametrize("auth", [FixedAuth.bearer(SECRET), FixedAuth.basic("me", SECRET), FixedAuth.parameter(SECRET)])
+@pytest.mark.parametrize(
+    "auth", [Auth.bearer(SECRET), Auth.basic("me", SECRET), Auth(secrets=(SECRET,), params=(("key", SECRET),))]
+)
 @pytest.mark.parametrize("status", [200, 302, 400, 403, 503])
-def test_a_service_that_echoes_the_credentials_does_not_make_them_public(auth: FixedAuth, status: int) -> None:
+def test_a_service_that_echoes_the_credentials_does_not_make_them_public(auth: Auth, status: int) -> None:
     signed = auth.sign(Request("GET", "/thing"))
     echo = f"{signed.headers.get('Authorization', '')} {SECRET} {signed.url} s3cr3t%2Fk%2By%20%C3%BC"
     bodies = [
@@ -322,7 +330,7 @@ def test_error_of_a_parser_holds_no_secret(cls: type[MediaOpsError]) -> None:
     def parse(response: Response) -> str:
         raise cls(f"This is odd: {response.text}", status=200, excerpt=response.text, reason="odd")
 
-    client = make(FakeClock(), auth=FixedAuth.raw("s3cr3t"), retry=RetryPolicy(max_attempts=1))
+    client = make(FakeClock(), auth=Auth("s3cr3t", ("s3cr3t",)), retry=RetryPolicy(max_attempts=1))
     error = error_of(client, Call(Request("GET", "/thing"), parse), [Response(200, {}, b"you sent s3cr3t")])
     assert (type(error), error.excerpt, error.reason, error.status) == (cls, "you sent ***", "odd", 200)
     told = "".join(traceback.format_exception(error))

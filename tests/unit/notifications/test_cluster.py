@@ -57,7 +57,7 @@ class TestAsCallback:
         assert (tmp_path / "load-2.txt").read_text() == report("node-1")
         assert json.loads((tmp_path / "load-2.json").read_text())["nodes"][0]["name"] == "node-1"
         (line,) = lines
-        assert line.startswith(f"INFO: Captured the hot threads of 1 node(s): {tmp_path}/load-2.{{txt,json}}; ")
+        assert line.startswith(f"INFO: Captured the hot threads of 1 node: {tmp_path}/load-2.{{txt,json}}; ")
 
     @pytest.mark.usefixtures("cluster")
     def test_its_page_names_the_attempt(self, tmp_path: Path) -> None:

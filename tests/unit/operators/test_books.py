@@ -130,10 +130,10 @@ class TestLog:
         assert read == f"INFO: {tmp_path / 'isbns.txt'}: txt, encoding utf-8; 3 rows."
         assert counted == "INFO: The list has 3 rows, 2 ISBNs, 0 missing, 1 invalid."
         assert first == (
-            f"INFO: Enriching 3 ISBNs of {tmp_path / 'isbns.txt'} into {tmp_path / 'books.jsonl'}: plan default, "
+            f"INFO: Enriching 3 rows of {tmp_path / 'isbns.txt'} into {tmp_path / 'books.jsonl'}: plan default, "
             "10000 requests a second."
         )
-        assert last.startswith("INFO: 3 of 3 ISBNs: 1 found, 1 not found, 1 invalid, 0 failed;")
+        assert last.startswith("INFO: 3 of 3 rows: 1 found, 1 not found, 1 invalid, 0 failed;")
         assert last.endswith(f"Written to {tmp_path / 'books.jsonl'}.")
         assert KEY not in f"{lines} {summary} {(tmp_path / 'books.jsonl').read_text()}"
 
@@ -158,7 +158,7 @@ class TestLog:
 
         summary = make(tmp_path / "books.jsonl", isbns=[CRIME] * 100).execute({})
 
-        first = next(line for line in lines if "Enriching 100 ISBNs of a list" in line)
+        first = next(line for line in lines if "Enriching 100 rows of a list" in line)
         assert f"requests a second{quota}" in first
         assert [request.path for request in database.request_history] == ["/key", f"/book/{CRIME}"]
         assert summary["found"] == 100
@@ -189,4 +189,4 @@ class TestLog:
 
         make(tmp_path / "books.jsonl", isbns=["x"] * 10_000).execute({})
 
-        assert sum(" of 10,000 ISBNs: " in line for line in lines) >= 2
+        assert sum(" of 10,000 rows: " in line for line in lines) >= 2

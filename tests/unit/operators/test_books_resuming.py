@@ -174,8 +174,8 @@ class TestGoingOn:
         stopped_at(PROGRAMMING, tmp_path / "books.jsonl", database)
         enrich(tmp_path / "books.jsonl")
 
-        assert "INFO: Saved 2 of 5 ISBNs for the next attempt." in lines
-        assert "INFO: Resuming after 2 of 5 ISBNs." in lines
+        assert "INFO: Saved 2 of 5 rows for the next attempt." in lines
+        assert "INFO: Resuming after 2 of 5 rows." in lines
 
 
 class TestAnew:

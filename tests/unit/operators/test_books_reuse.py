@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, ServiceUnavailableError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.book_database import CALENDAR, CRIME, NO_SUCH_BOOK, PROGRAMMING, book
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import (

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.enrichment.reuse import EarlierDataset
+from airflow_provider_mediaops.enrichment.reuse import earlier_dataset, lookups_of
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.book_database import CRIME
 from tests.unit.operators.enrichment import asked_since, dataset, enrich, row
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
@@ -67,8 +67,8 @@ class TestDamage:
 
     def test_dataset_that_is_replaced_while_it_is_read_is_read_anew_by_the_next_attempt(self, tmp_path: Path) -> None:
         file = Path(dataset(tmp_path / "old.jsonl", *(row(CRIME) for _ in range(5_000))))
-        earlier = EarlierDataset(str(file), "jsonl")
-        rows = earlier.lookups()
+        earlier = earlier_dataset(str(file), "new.jsonl", None)
+        rows = lookups_of(earlier)
         next(rows)
         file.write_bytes(b"\0\n" * 2_000_000)
 
@@ -77,7 +77,7 @@ class TestDamage:
 
         assert caught.value.errno == errno.ESTALE
         with pytest.raises(InvalidArgumentError, match=f"not a whole dataset of EnrichIsbnsOperator. {file}"):
-            list(earlier.lookups())
+            list(lookups_of(earlier))
 
 
 class TestAStoreThatFails:

@@ -160,6 +160,7 @@ class TestAirflowsOwnRoles:
         world.install(monkeypatch, manager)
         return manager
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("role", "status"), [("admin", 200), ("op", 200), ("user", 200), ("viewer", 200), (None, 403)]
     )

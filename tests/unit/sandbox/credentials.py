@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens
+from airflow_provider_mediaops.sandbox import cluster, video
 
 #: The login of the search cluster.
 OPERATOR = (cluster.LOGIN, cluster.PASSWORD)
 #: The headers of a request to the video platform.
-BEARER = {"Authorization": f"Bearer {tokens.BEARER_TOKEN}"}
+BEARER = {"Authorization": f"Bearer {video.BEARER_TOKEN}"}
 #: The form that gets an access token.
 FORM = {
     "grant_type": "refresh_token",
-    "client_id": tokens.CLIENT_ID,
-    "client_secret": tokens.CLIENT_SECRET,
-    "refresh_token": tokens.REFRESH_TOKEN,
+    "client_id": video.CLIENT_ID,
+    "client_secret": video.CLIENT_SECRET,
+    "refresh_token": video.REFRESH_TOKEN,
 }

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
-from airflow_provider_mediaops.sandbox.video import tokens
+from airflow_provider_mediaops.sandbox import books, cluster, video
+from airflow_provider_mediaops.sandbox.books import KNOWN_ISBNS
 from tests.unit.sandbox.credentials import BEARER, FORM, OPERATOR
 
 if TYPE_CHECKING:
@@ -110,7 +108,7 @@ async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> No
     await arm(sandbox, service="cluster", kind="status", status=503)
     await ask(sandbox, "cluster")
     await sandbox.get(
-        "/video/v3/subscriptions", params={"part": "id", "channelId": "UCsandbox-few", "key": tokens.API_KEY}
+        "/video/v3/subscriptions", params={"part": "id", "channelId": "UCsandbox-few", "key": video.API_KEY}
     )
     await sandbox.get(f"/books/pro/book/{KNOWN_ISBNS[0]}", params={"Authorization": books.PRO.key})
 
@@ -127,5 +125,5 @@ async def test_requests_are_written_down_without_secrets(sandbox: Sandbox) -> No
     assert seen[0]["query"] == {"part": "id", "mine": "true"}
     assert seen[3]["query"] == {"part": "id", "channelId": "UCsandbox-few", "key": "***"}
     assert seen[4]["query"] == {"Authorization": "***"}
-    for secret in (*FORM.values(), tokens.BEARER_TOKEN, tokens.API_KEY, cluster.PASSWORD, books.PRO.key):
+    for secret in (*FORM.values(), video.BEARER_TOKEN, video.API_KEY, cluster.PASSWORD, books.PRO.key):
         assert secret == "refresh_token" or secret not in reply.text

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
+from airflow_provider_mediaops.sandbox import video
 from airflow_provider_mediaops.sandbox.__main__ import main
 from airflow_provider_mediaops.sandbox.faults import DropFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
-from airflow_provider_mediaops.sandbox.video import tokens
 from scripts.processes import free_port
 from tests.unit.sandbox.credentials import OPERATOR
 
@@ -40,7 +40,7 @@ def post_bulletin(client: httpx.Client) -> httpx.Response:
         "/video/v3/activities",
         params={"part": "snippet"},
         json={"snippet": {"description": "x"}},
-        headers={"Authorization": f"Bearer {tokens.BEARER_TOKEN}"},
+        headers={"Authorization": f"Bearer {video.BEARER_TOKEN}"},
     )
 
 

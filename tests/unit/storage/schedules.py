@@ -27,21 +27,21 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from airflow_provider_mediaops.exceptions import MediaOpsError
 from airflow_provider_mediaops.json_text import parse_json
-from airflow_provider_mediaops.storage import backend, dataset, files, local
-from airflow_provider_mediaops.storage.backend import Version, claims_in
+from airflow_provider_mediaops.storage import dataset, files, local, log
 from airflow_provider_mediaops.storage.dataset import Dataset, Staging, backend_of
-from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FlatView
-from airflow_provider_mediaops.storage.log import read_history
+from airflow_provider_mediaops.storage.log import History, claims_in
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.paths import path_of
 from tests.unit.storage.dying import DeathError
 from tests.unit.storage.fake_store import FakeStore, store_of
 
 if TYPE_CHECKING:
     import pytest
 
-    from airflow_provider_mediaops.storage.backend import Backend
+    from airflow_provider_mediaops.storage.files import Version
+    from airflow_provider_mediaops.storage.log import Backend
     from tests.unit.storage.fake_store import Kind
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 the folder of the system for files in memory
@@ -141,8 +141,7 @@ def pace(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "os", paced)
     patch.setattr(local, "fcntl", _PacedLocks())
     patch.setattr(local, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    patch.setattr(backend, "new_token", _token)
-    patch.setattr(local, "new_token", _token)
+    patch.setattr(log, "secrets", SimpleNamespace(token_hex=lambda _: _token()))
     patch.setattr(dataset, "Staging", _RememberingStaging)
     patch.setattr(StoreBackend, "hold_seconds", 0.0)
     for name in ("replace", "unlink"):
@@ -430,7 +429,7 @@ class World:
 
     @contextmanager
     def backend(self, path: str = "") -> Iterator[Backend]:
-        made = backend_of(path_of(path or self.path), lambda: self.now)
+        made = backend_of(path_of(path or self.path))
         try:
             yield made
         finally:
@@ -626,7 +625,7 @@ class World:
         """Return how many pages are not in the log, whether the task has published, and whether a log is over."""
         pages = len(plan.pages)
         with self.backend() as backend:
-            history = read_history(backend, owner.folder, backend.names(owner.folder))
+            history = History(backend, owner.folder, backend.names(owner.folder))
             if history.summary(owner.turn) is not None:
                 return 0, True, True
             top = max(claims_in(self.names(owner)), default=None)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.storage import formats, source_file, source_list
 from airflow_provider_mediaops.storage.dataset import Dataset
-from airflow_provider_mediaops.storage.files import path_of
 from airflow_provider_mediaops.storage.formats import FORMATS, FlatView, json_line, write_table
 from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.source_file import MAX_DATASET_ROW_BYTES
 
 if TYPE_CHECKING:

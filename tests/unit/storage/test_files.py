@@ -12,7 +12,8 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io.store import _STORE_CACHE, ObjectStore
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
-from airflow_provider_mediaops.storage.files import beside, path_of, write_whole
+from airflow_provider_mediaops.storage.files import beside, write_whole
+from airflow_provider_mediaops.storage.paths import path_of
 from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:

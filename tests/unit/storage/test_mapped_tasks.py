@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import mapped_tasks
+from airflow_provider_mediaops.storage import ownership
 from airflow_provider_mediaops.storage.files import write_whole
-from airflow_provider_mediaops.storage.ownership import Owner
+from airflow_provider_mediaops.storage.ownership import Owner, refuse_shared_destination
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -33,7 +33,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def claim(file: str, by: Owner) -> None:
-    mapped_tasks.refuse_shared_destination(file, by, "capture")
+    refuse_shared_destination(file, by, "capture")
 
 
 def test_the_second_of_two_map_indexes_is_refused_with_the_correction(file: str) -> None:
@@ -97,7 +97,7 @@ def test_of_two_that_begin_together_at_least_one_is_refused(tmp_path: Path, monk
         write_whole(path, data)
         both.wait()
 
-    monkeypatch.setattr(mapped_tasks, "write_whole", write_and_wait)
+    monkeypatch.setattr(ownership, "write_whole", write_and_wait)
     with ThreadPoolExecutor(2) as pool:
         ended = [pool.submit(claim, str(tmp_path / "hot"), owner(index)) for index in range(2)]
         assert [type(each.exception()) for each in ended] == [PermanentError, PermanentError]

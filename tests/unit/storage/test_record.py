@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage.errors import ConflictError
-from airflow_provider_mediaops.storage.files import path_of
+from airflow_provider_mediaops.exceptions import DestinationReplacedError, PermanentError
+from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
 from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached, refused
 
@@ -61,7 +60,7 @@ def test_version_that_another_has_replaced_is_a_conflict(address: str, value: An
     newer = record_at(address).replace(value, version)
 
     for stale in (NOTHING, version):
-        with pytest.raises(ConflictError):
+        with pytest.raises(DestinationReplacedError):
             record.replace({"n": 3}, stale)
     assert record.read() == newer
 
@@ -83,7 +82,7 @@ def test_version_whose_folder_was_deleted_since_is_a_conflict(address: str) -> N
     version = record.replace(TWO, record.replace(ONE, NOTHING))
     path_of(f"{address}/record").rmdir(recursive=True)
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(DestinationReplacedError):
         record.replace({"n": 3}, version)
     assert record.read() == NOTHING
     assert record.replace(ONE, NOTHING) == Version(ONE, 1)
@@ -147,7 +146,7 @@ class TestAStoreThatDoesNotCheck:
 @pytest.mark.parametrize("code", ["PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"])
 def test_refusals_of_stores_are_conflicts(store: Store, code: str) -> None:
     store.refusal = refused(code)
-    with pytest.raises(ConflictError, match=r"bucket/top/record was replaced by another task"):
+    with pytest.raises(DestinationReplacedError, match=r"bucket/top/record was published by another run"):
         record_at(STORED).replace(ONE, NOTHING)
 
 
@@ -172,7 +171,7 @@ class TestOnTheDisk:
 
         with pytest.raises(OSError, match="cannot be read"):
             record.read()
-        with pytest.raises(ConflictError):
+        with pytest.raises(DestinationReplacedError):
             record.replace(ONE, NOTHING)
         assert not outside.exists() or outside.read_bytes() == b"precious"
 
@@ -202,7 +201,7 @@ class TestOnTheDisk:
 
         def race(number: int) -> None:
             barrier.wait(240)
-            with suppress(ConflictError):
+            with suppress(DestinationReplacedError):
                 record_at(str(tmp_path)).replace({"by": number}, version)
                 winners.append(number)
 

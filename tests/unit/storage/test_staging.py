@@ -263,17 +263,6 @@ class TestPublished:
         assert attempt(place.dataset(), owner(), rows(5)).resumed is False
         assert place.lines() == rows(5)
 
-    def test_a_log_of_another_version_is_refused_and_stays(self, place: Place) -> None:
-        attempt(place.dataset(), owner(), rows(0), stop=True)
-        [name] = [each for each in place.staged() if place.read(f".d.jsonl.staging/{owner().folder}/{each}")]
-        path = f".d.jsonl.staging/{owner().folder}/{name}"
-        content = place.read(path).replace(b'"version":1', b'"version":2')
-        place.write(path, content)
-
-        with pytest.raises(PermanentError, match=r"has version '2', which this version .* does not know.* delete it"):
-            place.dataset().staging(owner()).__enter__()
-        assert place.read(path) == content
-
 
 def changes_of(place: Place) -> str:
     return f"{place.prefix}/changes/c.jsonl"

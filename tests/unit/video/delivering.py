@@ -11,7 +11,6 @@ from airflow_provider_mediaops.http.settings import RetryPolicy
 from airflow_provider_mediaops.storage.record import StateRecord
 from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Author, Delivery, fingerprint_of
-from airflow_provider_mediaops.video.calls import insert_bulletin
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.unit.call_flows import FakeClock
 
@@ -73,4 +72,4 @@ def posting(delivery: Delivery, auth: RefreshTokenAuth | None = None) -> CallFlo
     client = Client((BASE,), VIDEO_RULES, retry=RetryPolicy(max_attempts=2), clock=FakeClock().clock)
     if auth:
         client.auth = auth
-    return delivery.around(client.ask(insert_bulletin(BULLETIN, "svc")))
+    return delivery.around(client.ask(BULLETIN.post("svc")))

@@ -11,7 +11,6 @@ import pytest
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.video.arguments import Bulletin, SubscriptionQuery
-from airflow_provider_mediaops.video.calls import insert_bulletin
 from airflow_provider_mediaops.video.models import Subscription, SubscriptionPage
 
 
@@ -27,7 +26,7 @@ from airflow_provider_mediaops.video.models import Subscription, SubscriptionPag
     ],
 )
 def test_the_part_of_a_bulletin_names_what_its_body_holds(bulletin: Bulletin, part: str, body: object) -> None:
-    request = insert_bulletin(bulletin, "svc").request
+    request = bulletin.post("svc").request
     assert (request.method, request.path) == ("POST", "/v3/activities")
     assert request.params == (("part", part),)
     assert json.loads(request.body or b"") == body
@@ -61,7 +60,7 @@ def test_bulletin_of_integers_that_native_templates_made_has_texts() -> None:
 
 
 def test_reply_with_an_activity_is_read() -> None:
-    parse = insert_bulletin(Bulletin("Hello"), "svc").parse
+    parse = Bulletin("Hello").post("svc").parse
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": {"description": "Hello"}}')).id == "a1"
     assert parse(Response(200, {}, b'{"id": "a1", "snippet": null, "contentDetails": null}')).text is None
     # The document does not show that an activity has an id.
@@ -85,7 +84,7 @@ def test_reply_with_an_activity_is_read() -> None:
 )
 def test_reply_that_is_no_activity_raises(body: bytes) -> None:
     with pytest.raises(InvalidReplyError, match="The reply is") as caught:
-        insert_bulletin(Bulletin("Hello"), "svc").parse(Response(200, {}, body))
+        Bulletin("Hello").post("svc").parse(Response(200, {}, body))
     assert len(str(caught.value)) < 400
 
 

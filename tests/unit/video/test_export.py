@@ -8,64 +8,36 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import (
-    InvalidReplyError,
-    MediaOpsError,
-    QuotaExceededError,
-    ServiceUnavailableError,
-)
+from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError, TemporaryError
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Emit, Returned, advance
+from airflow_provider_mediaops.http.exchange import Emit, Response, Returned, advance
 from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
-from airflow_provider_mediaops.video.export import Export, ExportAttempt, content_digest, start_line, state_of
-from airflow_provider_mediaops.video.long_waits import LongWaits
-from airflow_provider_mediaops.video.paging import Listing
+from airflow_provider_mediaops.video.export import Export, ExportAttempt, LongWaits, content_digest
 from tests.unit.call_flows import FakeClock
 from tests.unit.video_platform import page_reply, subscription
 
-QUERY = SubscriptionQuery(mine=True, max_results=50)
 
+class Staged:
+    """The staging of an export; to save a page takes a second."""
 
-@pytest.mark.parametrize(
-    ("query", "whose"),
-    [
-        (SubscriptionQuery(channel_id="UC1", max_results=7), "the subscriptions of channel UC1"),
-        (SubscriptionQuery(ids="a,b", max_results=7), "2 subscriptions by their ids"),
-        (SubscriptionQuery(mine=True, max_results=7), "the subscriptions of the authorised user"),
-    ],
-)
-def test_the_first_line_says_what_is_exported_how_and_from_where(query: SubscriptionQuery, whose: str) -> None:
-    line = start_line(Listing(query), "/out/a.csv", 5.0, 0)
-    assert line == f"Exporting {whose} to /out/a.csv: pages of 7, 5 requests a second, shared, from the start."
-
-
-class ResumedStaging:
-    """The staging of an export of which 40 pages are saved; to save another one takes a second."""
-
-    resumed = True
-
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: FakeClock, rows: int = 0, state: dict[str, Any] | None = None) -> None:
         self._clock = clock
-        self.state = state_of(Listing(QUERY, token="T40", pages=40))
-        self.rows = 2_000
+        self.rows, self.state = rows, state
 
     def records(self) -> Iterator[Mapping[str, Any]]:
-        return map(subscription, range(-2_000, 0))
+        return map(subscription, range(-self.rows, 0))
 
     def commit(self, records: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> None:
         self._clock.wait(1.0)
         self.rows += len(records)
 
 
-def test_progress_is_logged_every_30_seconds() -> None:
-    fake, lines = FakeClock(), list[str]()
-    staging: Any = ResumedStaging(fake)
-    export = Export(owner={}, destination="/out/a.csv", query=asdict(QUERY))
+def lines_of(staging: Any, fake: FakeClock, query: SubscriptionQuery, replies: list[Response]) -> list[str]:
+    """Export what the replies hold, and return what is logged."""
+    lines = list[str]()
+    export = Export(owner={}, destination="/out/a.csv", query=asdict(query))
     attempt = ExportAttempt(export, staging, lines.append, lines.append, clock=fake.clock.monotonic)
-    replies = [page_reply(*range(50 * page, 50 * page + 50), token=f"T{41 + page}") for page in range(124)]
-    replies.append(page_reply(6_200))
-
     pages = attempt.pages(Client(("http://video",), VIDEO_RULES))
     step = advance(pages)
     while not isinstance(step, Returned):
@@ -75,6 +47,30 @@ def test_progress_is_logged_every_30_seconds() -> None:
             step = advance(pages)
         else:
             step = advance(pages, replies.pop(0))
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("filter_", "whose"),
+    [
+        ({"channel_id": "UC1"}, "the subscriptions of channel UC1"),
+        ({"ids": "a,b"}, "2 subscriptions by their ids"),
+        ({"mine": True}, "the subscriptions of the authorised user"),
+    ],
+)
+def test_the_first_line_says_what_is_exported_how_and_from_where(filter_: dict[str, Any], whose: str) -> None:
+    fake = FakeClock()
+    lines = lines_of(Staged(fake), fake, SubscriptionQuery(**filter_, max_results=7), [page_reply(1)])
+    assert lines == [f"Exporting {whose} to /out/a.csv: pages of 7, no rate set, from the start."]
+
+
+def test_progress_is_logged_every_30_seconds() -> None:
+    fake = FakeClock()
+    state = {"token": "T40", "pages": 40, "duplicates": 0, "restarts": 0, "ended": False, "complete": True}
+    replies = [page_reply(*range(50 * page, 50 * page + 50), token=f"T{41 + page}") for page in range(124)]
+    replies.append(page_reply(6_200))
+
+    lines = lines_of(Staged(fake, 2_000, state), fake, SubscriptionQuery(mine=True, max_results=50), replies)
 
     assert lines[0].endswith(": pages of 50, no rate set, resumed after 2,000 subscriptions of 40 pages.")
     assert lines[1:] == [
@@ -108,10 +104,9 @@ def test_long_wait_ends_a_little_after_the_time_that_the_service_named(asked: fl
     [
         ServiceUnavailableError("down"),
         ServiceUnavailableError("down", retry_after=0.0),
-        InvalidReplyError("odd", retry_after=5.0),
     ],
 )
-def test_error_that_names_no_time_or_does_not_pass_is_not_waited_for(error: MediaOpsError) -> None:
+def test_error_that_names_no_time_is_not_waited_for(error: TemporaryError) -> None:
     assert LongWaits(FakeClock().clock).pause_after(error, progressed=True) is None
 
 

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from airflow_provider_mediaops.http.runner import arun
 from airflow_provider_mediaops.http.settings import RetryPolicy
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.book_database import found, replied
 from tests.unit.books.held import CANARY
 from tests.unit.virtual_time import START, in_virtual_time

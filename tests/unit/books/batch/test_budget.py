@@ -104,7 +104,7 @@ class TestBound:
             return replied({"data": [{"isbn13": isbn13} for isbn13 in there], "requested": len(isbns)})
 
         service, updates = Service(answer, latency, many), list[BatchUpdate]()
-        options: dict[str, Any] = {"window": window, "bulk_size": bulk_size, "earlier": Known(known)}
+        options: dict[str, Any] = {"window": window, "bulk_size": bulk_size, "earlier": Known(known).find}
         batch = batch_of(
             service,
             map(IsbnRow.of, rows),
@@ -138,7 +138,7 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
     known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
     rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
 
-    in_virtual_time(follow(batch_of(service, rows, earlier=Known(known)), updates))
+    in_virtual_time(follow(batch_of(service, rows, earlier=Known(known).find), updates))
 
     waiting = {lookup.input for update in updates for lookup in update.out_of_order}
     assert waiting == {ISBNS[3]}
@@ -147,7 +147,7 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
 
 def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_is_named_again() -> None:
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn))
-    earlier = Known({ISBNS[0]: (False, True)})
+    earlier = Known({ISBNS[0]: (False, True)}).find
 
     rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, earlier=earlier)
 
@@ -174,7 +174,7 @@ def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_le
             return {isbn13: EarlierLookup(lookup, *self.books[isbn13]) for isbn13, lookup in gone.items()}
 
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn), many=lambda _: replied({"data": []}))
-    earlier, budget = Missing({ISBNS[0]: (False, True)}), RequestBudget(requests)
+    earlier, budget = Missing({ISBNS[0]: (False, True)}).find, RequestBudget(requests)
 
     rows = statuses(service, ISBNS[:3], bulk_size=3, retry_after=(), earlier=earlier, budget=budget)
 

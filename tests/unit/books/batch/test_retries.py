@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from stdnum.isbn import to_isbn10
 
+from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
-from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (
@@ -22,7 +23,6 @@ from airflow_provider_mediaops.exceptions import (
     ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.exchange import Failure, TransportError
-from airflow_provider_mediaops.sandbox.books.catalogue import isbn10_of
 from tests.unit.book_database import found, limit_404, no_such_book, replied
 from tests.unit.books.batch.service import (
     DAILY,
@@ -362,7 +362,7 @@ class TestBulk:
     )
     def test_batch_that_is_too_much_is_halved_at_once_and_the_next_ones_are_as_large(self, failure: Any) -> None:
         def many(isbns: list[str]) -> Response:
-            if A not in isbns or len(isbns) == 1:
+            if A not in isbns:
                 return books(isbns)
             if isinstance(failure, Failure):
                 raise TransportError(failure, "too much")
@@ -372,11 +372,16 @@ class TestBulk:
         service = Service(many=many)
 
         assert {status for _, status in statuses(service, ISBNS[:16], bulk_size=8)} == {"found"}
-        assert sorted(map(len, service.batches)) == [1, 1, 2, 2, 4, 4, 8, 8]
+        assert sorted(map(len, service.batches)) == [2, 2, 4, 4, 8, 8]
+        assert service.asked == [A, B]
 
     @pytest.mark.parametrize("status", [400, 500])
     def test_book_that_spoils_its_batch_fails_alone(self, status: int) -> None:
-        service = Service(many=lambda isbns: replied({}, status) if C in isbns else books(isbns))
+        refused = replied({}, status)
+        service = Service(
+            lambda isbn: refused if isbn == C else found(isbn),
+            many=lambda isbns: refused if C in isbns else books(isbns),
+        )
 
         rows = statuses(service, ISBNS[:80], bulk_size=8, retry_after=())
 
@@ -398,8 +403,8 @@ class TestBulk:
         "record",
         [
             {"isbn": A},
-            {"isbn": isbn10_of(A)},
-            {"isbn10": isbn10_of(A), "isbn13": ""},
+            {"isbn": to_isbn10(A)},
+            {"isbn10": to_isbn10(A), "isbn13": ""},
             {"isbn13": int(A)},
             {"isbn": "none", "isbn13": f"ISBN {A}"},
         ],

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLookups
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
-from airflow_provider_mediaops.books.batch.seen import ResumePoint, SeenLookups
 from airflow_provider_mediaops.exceptions import QuotaExceededError, ServiceUnavailableError
 from tests.unit.book_database import found, replied
 from tests.unit.books.batch.service import (

@@ -6,9 +6,9 @@ import tempfile
 
 import pytest
 
-from airflow_provider_mediaops.books.batch.seen import SeenLookups
+from airflow_provider_mediaops.books.batch.options import SeenLookups
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.sandbox.books.catalogue import sample_isbns
+from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.full_disk import fill_the_disk
 
 ISBNS = sample_isbns(50)
@@ -18,8 +18,8 @@ ODD = {"title": "half a pair \ud83d and NUL \0", "pages": 1.5, "subjects": {"0":
 def lookup(number: int) -> Lookup:
     isbn13 = ISBNS[number]
     if number % 3 == 0:
-        return Lookup("text", isbn13, "not_found", error="left out" if number % 2 else None)
-    return Lookup("text", isbn13, "found", book=Book({**ODD, "number": number}))
+        return Lookup(isbn13, isbn13, "not_found", error="left out" if number % 2 else None)
+    return Lookup(isbn13, isbn13, "found", book=Book({**ODD, "number": number}))
 
 
 def test_everything_is_given_back_as_it_was_however_long_ago() -> None:
@@ -29,7 +29,7 @@ def test_everything_is_given_back_as_it_was_however_long_ago() -> None:
 
     for _ in range(2):
         for number, isbn in enumerate(ISBNS):
-            assert seen.get(isbn, "text") == lookup(number)
+            assert seen.get(isbn) == lookup(number)
     seen.close()
 
 

@@ -125,7 +125,7 @@ class TestRunningTasks:
         def fail(*_: object) -> None:
             raise KeyError("secret")
 
-        monkeypatch.setattr("airflow_provider_mediaops.cluster.running_tasks.assessment.running_tasks", fail)
+        monkeypatch.setattr("airflow_provider_mediaops.cluster.running_tasks.assessment.task_groups", fail)
         flow = taking(running_tasks=True)
         next(flow)
         flow.send(READING)

@@ -149,7 +149,6 @@ def test_memory_allocated(printed: str, size: int) -> None:
         ("elasticsearch[n1][search", "n1", None),
         ("it's 'quoted'", None, None),
         ("", None, None),
-        ("two\nlines", None, None),
     ],
 )
 def test_thread_name(name: str, node_name: str | None, pool: str | None) -> None:
@@ -316,17 +315,6 @@ def test_header_without_a_line_on_the_sampling_as_before_elasticsearch_1_5() -> 
     assert (node.name, node.timestamp_text, node.threads) == ("n1", None, ())
 
 
-def test_header_broken_into_lines() -> None:
-    node = only_node(
-        "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{a=1,\nb=2,\n c=3}\n"
-        " Hot threads at 2019-04-28T07:43:58Z, interval=1.5m,\nbusiestThreads=3,\nignoreIdleThreads=true:\n"
-    )
-    assert node.attributes == {"a": "1", "b": "2", "c": "3"}
-    assert node.header
-    assert node.header.endswith("{10.0.0.1:9300}{a=1, b=2, c=3}")
-    assert (node.interval_seconds, node.ignore_idle_threads) == (90.0, True)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -352,17 +340,6 @@ def test_a_report_was_taken_when_its_first_node_was_sampled() -> None:
     nodes = [f"::: [n{number}]\n   Hot threads at 2022-04-01T{time}:\n" for number, time in enumerate(times)]
     assert parse("".join(nodes)).taken == datetime(2022, 4, 1, 22, 10, 3, tzinfo=timezone.utc)
     assert parse(nodes[-1]).taken is None
-
-
-def test_header_broken_into_more_lines_than_a_person_would() -> None:
-    text = "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{a=1,\nb=2,\nc=3,\nd=4,\ne=5}\n" + SAMPLING
-    report = parse(text)
-    assert (report.nodes[0].name, report.nodes[0].attributes) == ("n1", {})
-    assert [(found.line, found.text) for found in report.unparsed] == [
-        (1, text.partition("\n")[0]),
-        (2, "b=2,\nc=3,\nd=4,\ne=5}"),
-    ]
-    assert report.render() == text
 
 
 # By the start of the file's name: threads by node, groups, frames, and the lines that something is wrong with.

@@ -252,6 +252,25 @@ def test_wrapping_that_would_make_nothing_more_readable_stays() -> None:
     assert parse(text).render() == text
 
 
+def test_broken_lines_of_a_node_and_a_thread_are_joined() -> None:
+    text = (
+        "::: {n1}{qT7xH2b0Qm6UdXo5cVnK1w}{Z3cR9pLkTgyW4vHs8uNeJA}{es1}{10.0.0.1:9300}{a=1,\nb=2,\n c=3}\n"
+        " Hot threads at 2019-04-28T07:43:58Z, interval=1.5m,\nbusiestThreads=3,\n> ignoreIdleThreads=true:\n"
+        "12.5% (62.5ms\r\nout of 500ms) cpu usage\nby thread 'two\nlines'\n  unique snapshot\n    a.B.c(B.java:1)\n"
+    )
+
+    report = parse(text)
+
+    (node,) = report.nodes
+    assert node.attributes == {"a": "1", "b": "2", "c": "3"}
+    assert node.header
+    assert node.header.endswith("{10.0.0.1:9300}{a=1, b=2, c=3}")
+    assert (node.interval_seconds, node.ignore_idle_threads) == (90.0, True)
+    assert [(thread.name, thread.percent) for thread in node.threads] == [("two lines", 12.5)]
+    assert report.wrappings == ("lines broken at blanks",)
+    assert (report.unparsed, report.render()) == ((), text)
+
+
 def test_text_with_several_captures_is_cut_where_a_node_comes_again() -> None:
     section = LINES[0] + LINES[1] + "".join(LINES[2:40])
     other = section.replace("{node-", "{other-", 1) if "{node-" in section else section.replace(":::", "::: {x}", 1)

@@ -12,21 +12,21 @@ import pytest
 
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.running_tasks import assessment
-from airflow_provider_mediaops.cluster.running_tasks.matching import (
+from airflow_provider_mediaops.cluster.running_tasks.assessment import (
     AMBIGUOUS,
     NO_CPU,
     NO_MATCH,
     NO_WINDOW,
     OTHER_POOL,
     SEVERAL_THREADS,
-    TaskCpu,
     match,
 )
 from airflow_provider_mediaops.cluster.running_tasks.model import IndexWork, LikelyGroup, NodeTasks, RunningTasks
 from airflow_provider_mediaops.cluster.running_tasks.replies import Task, shard_times, single_task, task_list
-from airflow_provider_mediaops.cluster.running_tasks.sampling import Look, TaskSampling
-from airflow_provider_mediaops.http.exchange import Response
+from airflow_provider_mediaops.cluster.running_tasks.sampling import Look, TaskSampler, TaskSampling
+from airflow_provider_mediaops.http.exchange import Clock, Response
 from tests.unit import task_replies
+from tests.unit.call_flows import ask_once
 from tests.unit.cluster.task_values import TASKS
 from tests.unit.search_cluster import node_id, replied
 from tests.unit.task_replies import BULK, COORDINATOR, SEARCH, SECRET, coordinating, listed
@@ -47,14 +47,17 @@ def report(*threads: tuple[str, float], share: str = "{percent:.1f}%", at: str =
     )
 
 
-def sampled(looks: Mapping[int, Sequence[dict[str, Any]]], **fields: Any) -> TaskSampling:
+def sampled(
+    looks: Mapping[int, Sequence[dict[str, Any]]], *, shows_queries: bool = False, **fields: Any
+) -> TaskSampling:
     """Give a sampling of such lists, by the milliseconds after the start."""
-    sampling = TaskSampling({node_id("node-1"): "node-1"}, **fields)
+    found = []
     for after_ms, tasks in looks.items():
-        found = task_list(["x"]).parse(replied(task_replies.task_list(*tasks)))
         moment: Any = MOMENTS.get(after_ms, "between")
-        sampling.looks.append(Look(after_ms / 1_000, moment, found.tasks))
-    return sampling
+        listed_tasks = task_list(["x"]).parse(replied(task_replies.task_list(*tasks))).tasks
+        found.append(Look(after_ms / 1_000, moment, listed_tasks))
+    sampler = TaskSampler(ask_once, Clock(), shows_queries=shows_queries)
+    return TaskSampling(sampler, {node_id("node-1"): "node-1"}, looks=tuple(found), **fields)
 
 
 def root(query: dict[str, Any], index: str) -> Task:
@@ -65,7 +68,7 @@ def root(query: dict[str, Any], index: str) -> Task:
 
 
 def assessed(sampling: TaskSampling, text: str) -> NodeTasks:
-    (node,) = assessment.running_tasks(sampling, parse(text)).nodes
+    (node,) = assessment.assessed(sampling, parse(text)).nodes
     return node
 
 
@@ -84,7 +87,7 @@ def looks_of(*tasks: dict[int, dict[str, Any]]) -> dict[int, list[dict[str, Any]
 class TestGroups:
     def test_a_long_search_with_its_share_and_its_thread(self) -> None:
         sampling = sampled(looks_of(long_search(0, 100, 500, 560)))
-        sampling.ancestors[f"{COORDINATOR}:7"] = root({"query": {"match": {"title": SECRET}}}, index="orders*")
+        sampling.ancestors = {f"{COORDINATOR}:7": root({"query": {"match": {"title": SECRET}}}, index="orders*")}
         node = assessed(sampling, report(("[search][T#1]", 451.0), ("[write][T#1]", 149.0)))
         (group,) = node.groups
         assert (group.action, group.opaque_id, group.index) == (SEARCH, "report:nightly", "orders*")
@@ -186,14 +189,14 @@ class TestGroups:
         text = r"\_LuceneSourceOperator[limit = 1000]"
         parts = [listed(n, 0, action=f"{action}/compute", parent="c:7", description=text) for n in range(3)]
         sampling = sampled({0: parts})
-        sampling.ancestors["c:7"] = Task(task_id="c:7", action=action, description="FROM a", opaque_id="app")
+        sampling.ancestors = {"c:7": Task(task_id="c:7", action=action, description="FROM a", opaque_id="app")}
         (group,) = assessed(sampling, report()).groups
         assert (group.action, group.opaque_id, group.index, group.shape) == (action, "app", "a", "ES|QL: FROM a")
         assert (group.requests, group.running, group.pool) == (1, 3, "esql_worker")
 
     def test_a_search_over_a_pattern_is_one_group_whichever_shards_were_seen(self) -> None:
         sampling = sampled({0: [listed(n, 0, index=f"logs-{n}", parent=f"c:{n % 2}") for n in range(4)]})
-        sampling.ancestors["c:0"] = root({"size": 0}, index="logs-*")
+        sampling.ancestors = {"c:0": root({"size": 0}, index="logs-*")}
         (group,) = assessed(sampling, report()).groups
         assert (group.index, group.requests) == ("logs-*", 2)
 
@@ -299,11 +302,10 @@ def test_fault_in_the_assessment_costs_no_capture(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> None:
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(assessment, "running_tasks", fail)
-    sampling = sampled({0: [listed(1, 0)]})
+    monkeypatch.setattr(assessment, "task_groups", fail)
+    sampling = sampled({0: [listed(1, 0)]}, remarks=("one",))
     tasks = assessment.assessed(sampling, parse(report()))
-    assert tasks.remarks == tuple(sampling.warnings)
-    assert sampling.warnings == ["The listed tasks could not be compared with the report (KeyError)."]
+    assert tasks.remarks == ("one", "The listed tasks could not be compared with the report (KeyError).")
 
 
 @pytest.mark.parametrize(
@@ -325,13 +327,14 @@ def test_replies_of_real_nodes_claim_the_threads_that_are_certain(
     recorded = shared_data / "running_tasks"
     text = (recorded / f"{scene}.hot_threads.txt").read_text()
     (hot,) = parse(text).nodes
-    sampling = TaskSampling({str(hot.node_id): hot.name})
+    looks = []
     for moment, after in (("start", 0.0), ("end", 0.5)):
         path = recorded / f"{scene}.tasks_{moment}.json"
         if path.exists():
             tasks = task_list(["x"]).parse(Response(200, {}, path.read_bytes())).tasks
-            sampling.looks.append(Look(after, moment, tasks))  # type: ignore[arg-type]
-    node = assessed(sampling, text)
+            looks.append(Look(after, moment, tasks))  # type: ignore[arg-type]
+    sampler = TaskSampler(ask_once, Clock())
+    node = assessed(TaskSampling(sampler, {str(hot.node_id): hot.name}, looks=tuple(looks)), text)
     named = {str(one.thread): node.groups[one.group].opaque_id for one in node.threads if one.group is not None}
     assert sorted(thread.partition("]")[2] for thread in named) == claimed
     assert set(named.values()) <= {"report:nightly-margin"}
@@ -353,7 +356,7 @@ def test_tasks_of_another_shape_are_refused(odd: Any) -> None:
         RunningTasks.from_dict(odd)
 
 
-def matched(cpu_ms: list[float], tasks: list[TaskCpu]) -> tuple[LikelyGroup, ...]:
+def matched(cpu_ms: list[float], tasks: list[tuple[float, int]]) -> tuple[LikelyGroup, ...]:
     """Match threads of such CPU with tasks."""
     return match([LikelyGroup(thread=f"T#{number}", cpu_ms=cpu) for number, cpu in enumerate(cpu_ms)], tasks)
 
@@ -384,25 +387,25 @@ def matched(cpu_ms: list[float], tasks: list[TaskCpu]) -> tuple[LikelyGroup, ...
 def test_only_what_cannot_be_another_one_is_claimed(
     cpu_ms: list[float], tasks: list[tuple[int, float]], claimed: list[int | str]
 ) -> None:
-    for order in itertools.permutations(TaskCpu(cpu, group) for group, cpu in tasks):
+    for order in itertools.permutations((cpu, group) for group, cpu in tasks):
         found = matched(cpu_ms, list(order))
         assert [one.thread for one in found] == [f"T#{number}" for number in range(len(cpu_ms))]
         assert [one.why_not if one.group is None else one.group for one in found] == claimed
 
 
 def test_a_claim_has_the_error_to_the_nearest_task() -> None:
-    (found,) = matched([477.6], [TaskCpu(476.2, 2)])
+    (found,) = matched([477.6], [(476.2, 2)])
     assert (found.group, found.cpu_ms, found.error_ms, found.why_not) == (2, 477.6, 1.4, "")
-    several = matched([100.0, 102.0, 104.0], [TaskCpu(104.5, 0), TaskCpu(100.5, 0), TaskCpu(102.5, 0)])
+    several = matched([100.0, 102.0, 104.0], [(104.5, 0), (100.5, 0), (102.5, 0)])
     assert [one.error_ms for one in several] == [0.5, 0.5, 0.5]
 
 
 def test_threads_that_cannot_be_compared_say_why() -> None:
     without = [LikelyGroup(thread="a"), LikelyGroup(thread="b", cpu_ms=100.0, why_not="it merges")]
-    assert [one.why_not for one in match(without, [TaskCpu(100.0, 0)])] == [NO_MATCH, "it merges"]
+    assert [one.why_not for one in match(without, [(100.0, 0)])] == [NO_MATCH, "it merges"]
 
 
 def test_any_number_of_tasks_is_matched_in_a_moment() -> None:
-    alike = [TaskCpu(100.0, 0)] * 10_000
+    alike = [(100.0, 0)] * 10_000
     assert {one.group for one in matched([100.0] * 200, alike)} == {0}
     assert {one.why_not for one in matched([100.0] * 200, alike[:199])} == {AMBIGUOUS}

@@ -75,7 +75,7 @@ class Tour:
         sampling = self.sampler.begin(self.stats)
         self.asked.clear()
         began = self.clock.seconds
-        asking = self.sampler.looks(sampling, query.interval_seconds, query.snapshots)
+        asking = sampling.looks_over(query.interval_seconds, query.snapshots)
         step = advance(asking)
         while not isinstance(step, Returned):
             if isinstance(step, Wait):
@@ -139,7 +139,7 @@ class TestTimes:
         assert [look.moment for look in sampling.looks] == ["start", *["between"] * 4, "end", "end"]
         assert [round(1_000 * look.after_seconds) for look in sampling.looks] == tour.times("list")
         assert sampling.shards_before == sampling.shards_after != {}
-        assert (sampling.remarks, sampling.warnings) == ([], [])
+        assert sampling.remarks == ()
 
     def test_late_looks_between_are_left_out_and_those_at_the_end_are_not(self) -> None:
         tour = Tour()
@@ -154,8 +154,8 @@ class TestRestraint:
         tour = Tour(pools=replied(pools(5_210)))
         sampling = tour.run()
         assert [kind for _, kind in tour.asked] == ["pools"]
-        assert sampling.warnings == ["The tasks of node-1 were not listed: too many wait in the thread pools."]
-        assert "5,210 tasks wait" in sampling.node_remarks[node_id("node-1")][0]
+        assert sampling.remarks == ("The tasks of node-1 were not listed: too many wait in the thread pools.",)
+        assert "5,210 tasks wait" in sampling.node_remarks[node_id("node-1")]
 
     def test_of_several_nodes_only_the_overloaded_are_left_out(self) -> None:
         loads = pools(5_210, "node-1")["nodes"] | pools(0, "node-2")["nodes"]
@@ -190,7 +190,7 @@ class TestRestraint:
         tour = Tour(list=reply)
         sampling = tour.run()
         assert tour.times("list") == [5]
-        assert [warning[: len(sentence)] for warning in sampling.warnings] == [sentence]
+        assert [remark[: len(sentence)] for remark in sampling.remarks] == [sentence]
         # The index is named all the same.
         assert len(tour.times("shards")) == 2
 
@@ -198,19 +198,19 @@ class TestRestraint:
         broken = replied(f'{{"nodes": {{"{SECRET}')
         for answers in ({"list": broken}, {"task": broken}, {"pools": broken}, {"shards": broken}):
             sampling = Tour(NODES, **answers).run()
-            assert sampling.warnings
-            assert SECRET not in str(sampling.warnings + sampling.remarks)
+            assert sampling.remarks
+            assert SECRET not in str(sampling.remarks)
 
     @pytest.mark.long
     def test_the_number_of_tasks_is_capped(self) -> None:
         many = [{"node": "n", "id": number, "action": "a"} for number in range(10_001)]
         sampling = Tour(list=replied(task_list(*many))).run()
         assert {len(look.tasks) for look in sampling.looks} == {10_000}
-        assert sampling.warnings == ["The list of tasks was cut off: only the first 10,000 were read."]
+        assert sampling.remarks == ("The list of tasks was cut off: only the first 10,000 were read.",)
 
     def test_nodes_that_did_not_answer_are_counted(self) -> None:
         sampling = Tour(list=replied(task_list(failures=1))).run()
-        assert sampling.warnings == ["1 of the nodes did not list their tasks in time."]
+        assert sampling.remarks == ("1 of the nodes did not list their tasks in time.",)
 
 
 class TestNodes:
@@ -218,7 +218,7 @@ class TestNodes:
         many = NodeStats(tuple(NodeCpu(f"id-{number}", f"n{number}", percent=number) for number in range(30)))
         sampling = Tour(many).sampler.begin(many)
         assert list(sampling.nodes) == [f"id-{number}" for number in range(29, 19, -1)]
-        assert sampling.remarks == ["Tasks were listed of the 10 busiest of 30 nodes."]
+        assert sampling.remarks == ("Tasks were listed of the 10 busiest of 30 nodes.",)
 
     def test_id_that_may_stand_for_several_nodes_is_not_asked(self) -> None:
         odd = NodeStats((NodeCpu("*", "all", percent=99.0), *NODES.nodes))
@@ -228,8 +228,9 @@ class TestNodes:
         tour = Tour(None)
         sampling, next_one = tour.run(), tour.sampler.begin(None)
         assert tour.asked == []
-        assert "did not say which nodes are hot" in sampling.warnings[0]
-        assert (next_one.warnings, next_one.remarks) == ([], sampling.remarks)
+        assert "did not say which nodes are hot" in sampling.remarks[0]
+        assert next_one.remarks == sampling.remarks
+        assert [tour.sampler.untold(one.remarks) for one in (sampling, next_one)] == [sampling.remarks, ()]
 
 
 def searches(*requests: tuple[int, str, float], opaque_id: str | None = None) -> Callable[[int], Response]:
@@ -276,7 +277,7 @@ def test_queries_are_looked_up_with_a_few_tries_for_each_kind(answers: dict[str,
     tour = Tour(NODES, **answers)
     sampling = tour.run()
     assert len(tour.times("task")) == lookups
-    assert sampling.warnings == []
+    assert sampling.remarks == ()
 
 
 class TestQueries:
@@ -293,7 +294,7 @@ class TestQueries:
         tour = Tour(list=searches((1, "a", 50.0), (2, "b", 900.0)), task=FORBIDDEN)
         sampling = tour.run()
         assert len(tour.times("task")) == 1
-        assert sampling.warnings == ["The queries of some requests could not be read (PermissionDeniedError 403)."]
+        assert sampling.remarks == ("The queries of some requests could not be read (PermissionDeniedError 403).",)
 
     def test_three_of_a_kind_are_looked_up_the_oldest_first(self) -> None:
         tour = Tour(list=searches((1, "a", 50.0), (2, "a", 900.0), (3, "a", 5.0), (4, "a", 300.0)))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from stdnum import isbn as oracle
 
-from airflow_provider_mediaops.sandbox.books import routes as books
-from airflow_provider_mediaops.sandbox.books.catalogue import KNOWN_ISBNS, book, sample_isbns
+from airflow_provider_mediaops.sandbox import books
+from airflow_provider_mediaops.sandbox.books import KNOWN_ISBNS, book, sample_isbns
 
 if TYPE_CHECKING:
     import httpx
 
-    from airflow_provider_mediaops.sandbox.books.routes import Plan
+    from airflow_provider_mediaops.sandbox.books import Plan
     from tests.unit.sandbox.conftest import Sandbox
 
 KNOWN = KNOWN_ISBNS[0]

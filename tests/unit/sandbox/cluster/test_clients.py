@@ -9,7 +9,7 @@ import elasticsearch
 import opensearchpy
 import pytest
 
-from airflow_provider_mediaops.sandbox.cluster import routes as cluster
+from airflow_provider_mediaops.sandbox import cluster
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from tests.unit.sandbox.credentials import OPERATOR
 

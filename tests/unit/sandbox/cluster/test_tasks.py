@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.running_tasks.replies import shard_times, single_task, task_list, thread_pools
 from airflow_provider_mediaops.http.exchange import Response
-from airflow_provider_mediaops.sandbox.cluster.nodes import NODES, CpuPin
+from airflow_provider_mediaops.sandbox.cluster_nodes import NODES, CpuPin
 from tests.unit.sandbox.credentials import OPERATOR
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 
+from airflow_provider_mediaops.sandbox import subscriptions, video
 from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH, LimitFault, StatusFault
 from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
-from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
 
 DOCUMENT = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents" / "youtube.v3.json"
 # The public service no longer posts bulletins, so its description has the resource and not the operation.
@@ -60,21 +60,21 @@ class Google:
         self._opened: list[Any] = []
 
     def by_token(self) -> Any:
-        return self._platform(Credentials(tokens.BEARER_TOKEN))
+        return self._platform(Credentials(video.BEARER_TOKEN))
 
-    def by_refresh(self, refresh_token: str = tokens.REFRESH_TOKEN) -> Any:
+    def by_refresh(self, refresh_token: str = video.REFRESH_TOKEN) -> Any:
         credentials = Credentials(
             None,
             refresh_token=refresh_token,
             token_uri=f"{self._server.url}{TOKEN_PATH}",
-            client_id=tokens.CLIENT_ID,
-            client_secret=tokens.CLIENT_SECRET,
-            scopes=[tokens.WRITE_SCOPE],
+            client_id=video.CLIENT_ID,
+            client_secret=video.CLIENT_SECRET,
+            scopes=[video.WRITE_SCOPE],
         )
         return self._platform(credentials)
 
     def by_key(self) -> Any:
-        return self._platform(None, key=tokens.API_KEY)
+        return self._platform(None, key=video.API_KEY)
 
     def _platform(self, credentials: Credentials | None, *, key: str | None = None) -> Any:
         http = httplib2.Http(proxy_info=None, timeout=240)
@@ -137,7 +137,7 @@ def test_google_client_reads_public_data_with_a_key(google: Google) -> None:
 
 
 def test_google_client_posts_bulletins(server: SandboxServer, google: Google) -> None:
-    resource = {"kind": "youtube#video", "videoId": bulletins.VIDEOS[0]}
+    resource = {"kind": "youtube#video", "videoId": video.VIDEOS[0]}
     body = {"snippet": {"description": "Look"}, "contentDetails": {"bulletin": {"resourceId": resource}}}
     insert = google.by_token().activities().insert
     first, second = [insert(part=["snippet", "contentDetails"], body=body).execute() for _ in range(2)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
+from airflow_provider_mediaops.sandbox import subscriptions, video
 from tests.unit.sandbox.credentials import BEARER, FORM
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FEW = subscriptions.FEW
 TEXT = {"snippet": {"description": "x"}}
-VIDEO, PLAYLIST = bulletins.VIDEOS[0], bulletins.PLAYLISTS[0]
+VIDEO, PLAYLIST = video.VIDEOS[0], video.PLAYLISTS[0]
 
 
 def listing(headers: dict[str, str] = BEARER, **query: Any) -> dict[str, Any]:
@@ -89,9 +89,9 @@ REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
     (400, BAD, BAD): [listing(headers, channelId=FEW, key="unheard-of") for headers in ({}, BEARER)],
     (401, "unauthorized", "required"): [
         posting(TEXT, headers={}),
-        posting(TEXT, headers={}, key=tokens.API_KEY),
+        posting(TEXT, headers={}, key=video.API_KEY),
         listing({}, channelId=FEW),
-        listing({}, mine="true", key=tokens.API_KEY),
+        listing({}, mine="true", key=video.API_KEY),
         # The credential is looked at before the request is.
         posting([], "nothing", headers={}),
     ],
@@ -99,7 +99,7 @@ REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
         posting(TEXT, headers=by("Bearer unheard-of")),
     ],
     (403, "forbidden", "insufficientPermissions"): [
-        posting(TEXT, headers=by(f"Bearer {tokens.READ_ONLY_TOKEN}")),
+        posting(TEXT, headers=by(f"Bearer {video.READ_ONLY_TOKEN}")),
     ],
     **{(403, "forbidden", reason): [listing(channelId=name)] for name, reason in subscriptions.WITHHELD.items()},
     (404, "notFound", "videoNotFound"): [attaching("svc#video", videoId="x")],

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,9 @@ class Node:
     # On which nodes talk to each other.
     port: int
     zone: str
+    # The CPU around which it rises and falls a little.
+    calm_percent: float = 0.0
+    spikes: bool = False
 
     @property
     def id(self) -> str:
@@ -63,9 +65,9 @@ class Node:
 
 
 NODES = (
-    Node("sandbox-1", 9301, zone="north"),
-    Node("sandbox-2", 9302, zone="south"),
-    Node("sandbox-3", 9303, zone="south"),
+    Node("sandbox-1", 9301, zone="north", calm_percent=24),
+    Node("sandbox-2", 9302, zone="south", spikes=True),
+    Node("sandbox-3", 9303, zone="south", calm_percent=6),
 )
 _ROLE_WORDS = {*ROLES, "master"}
 # The node that answers, which is the manager as well.
@@ -93,18 +95,8 @@ def select(node_list: str) -> list[Node]:
     return [node for node in NODES if node in chosen]
 
 
-def _steady(base: float, swing: float) -> Callable[[float], float]:
-    return lambda turns: base + swing * math.sin(2 * math.pi * turns)
-
-
-def _spiking(turns: float) -> float:
-    """Rise above 90 for a good quarter of each turn, first 0.36 turns after the start."""
-    return min(97.0, max(11.0, 15 + 120 * math.sin(2 * math.pi * (turns - _QUARTER))))
-
-
 # The sum over a curve has so many parts: a search of 20 seconds is a millisecond off at most.
 _STEPS = 200
-_CURVES = {"sandbox-1": _steady(24, 7), "sandbox-2": _spiking, "sandbox-3": _steady(6, 3)}
 
 
 class CpuPin(BaseModel):
@@ -123,36 +115,32 @@ class Cluster:
         self._clock = clock
         self._cycle = cycle
         self._start = clock.now()
-        self._pins: dict[str, CpuPin] = {}
-
-    @property
-    def pins(self) -> list[CpuPin]:
-        """The figures that are pinned, one entry a node."""
-        return list(self._pins.values())
+        #: The figures that are pinned, by the names of the nodes.
+        self.pins: dict[str, CpuPin] = {}
 
     def pin(self, pin: CpuPin) -> bool:
         """Keep the CPU of a node at fixed figures, and return whether there is such a node."""
         nodes = [node for node in NODES if pin.node in (None, node.name)]
         for node in nodes:
-            self._pins[node.name] = pin.model_copy(update={"node": node.name})
+            self.pins[node.name] = pin.model_copy(update={"node": node.name})
         return bool(nodes)
-
-    def unpin(self) -> None:
-        """Let CPU rise and fall again."""
-        self._pins.clear()
 
     def load(self, node: Node) -> float:
         """Return how busy the machine of a node is now, in percent; -1 if it is not known."""
-        pin = self._pins.get(node.name)
+        pin = self.pins.get(node.name)
         return pin.percent if pin else self._machine_at(node, self._clock.now())
 
     def busy_seconds(self, node: Node, since: float) -> float:
         """Return the CPU, in seconds, that a thread has used since then which runs whenever the node works."""
         seconds = self._clock.now() - since
-        if (pin := self._pins.get(node.name)) is not None:
+        if (pin := self.pins.get(node.name)) is not None:
             return seconds * pin.percent / 100
         moments = (since + seconds * (step + 0.5) / _STEPS for step in range(_STEPS))
         return seconds * sum(self._machine_at(node, moment) for moment in moments) / _STEPS / 100
 
     def _machine_at(self, node: Node, moment: float) -> float:
-        return _CURVES[node.name]((moment - self._start) / self._cycle)
+        turns = (moment - self._start) / self._cycle
+        if node.spikes:
+            # Above 90 for a good quarter of each turn, first 0.36 turns after the start.
+            return min(97.0, max(11.0, 15 + 120 * math.sin(2 * math.pi * (turns - _QUARTER))))
+        return node.calm_percent + 0.3 * node.calm_percent * math.sin(2 * math.pi * turns)

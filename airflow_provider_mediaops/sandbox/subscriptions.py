@@ -34,22 +34,15 @@ def etag_of(content: object) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=15).digest()).decode()
 
 
-def _number(*what: object) -> int:
-    """Draw a number that looks random and is always the same."""
-    return int.from_bytes(hashlib.blake2b(repr(what).encode(), digest_size=8).digest(), "big")
-
-
 class Subscriptions:
     """The subscriptions of every channel of the sandbox."""
 
     def __init__(self, *, kind_prefix: str, many: int) -> None:
-        self._prefix = kind_prefix
         counts = {MINE: many, FEW: _FEW_COUNT, NONE: 0}
         self._channels = {
-            channel: [self._subscription(channel, position) for position in range(count)]
+            channel: [_subscription(channel, number, kind_prefix) for number in range(1, count + 1)]
             for channel, count in counts.items()
         }
-        self._by_id = {item["id"]: item for items in self._channels.values() for item in items}
 
     def of_channel(self, channel: str) -> list[dict[str, Any]] | None:
         """Return the subscriptions of a channel, all parts; None if there is no such channel."""
@@ -57,31 +50,32 @@ class Subscriptions:
 
     def with_ids(self, ids: list[str]) -> list[dict[str, Any]]:
         """Return the subscriptions with these ids, all parts, without unknown ids."""
-        return [self._by_id[known] for known in dict.fromkeys(ids) if known in self._by_id]
+        return [item for items in self._channels.values() for item in items if item["id"] in ids]
 
-    def _subscription(self, channel: str, position: int) -> dict[str, Any]:
-        draw = _number(channel, position)
-        total = draw % 5_000
-        published = _FIRST_SECOND + draw % 300_000_000 + draw % 1_000 / 1_000
-        title = f"{_ADJECTIVES[draw % len(_ADJECTIVES)]} {_NOUNS[draw // 100 % len(_NOUNS)]} {position + 1}"
-        subscription = {
-            "kind": f"{self._prefix}#subscription",
-            "id": f"SUB-{channel.removeprefix('UCsandbox-')}-{position + 1:06d}",
-            "snippet": {
-                "publishedAt": iso_milliseconds(published),
-                "title": title,
-                "description": "" if draw % 3 == 0 else f"Invented channel number {position + 1}.",
-                "resourceId": {"kind": f"{self._prefix}#channel", "channelId": f"UCtopic-{position + 1:06d}"},
-                "channelId": channel,
-                "thumbnails": {"default": {"url": f"https://images.sandbox.example/{position + 1}.jpg"}},
-            },
-            "contentDetails": {
-                "totalItemCount": total,
-                "newItemCount": draw // 7 % 20 if total else 0,
-                "activityType": "all" if draw % 2 else "uploads",
-            },
-        }
-        return {"etag": etag_of(subscription), **subscription}
+
+def _subscription(channel: str, number: int, kind_prefix: str) -> dict[str, Any]:
+    # It looks random and is always the same.
+    digest = hashlib.blake2b(repr((channel, number)).encode(), digest_size=8).digest()
+    draw = int.from_bytes(digest, "big")
+    total = draw % 5_000
+    subscription = {
+        "kind": f"{kind_prefix}#subscription",
+        "id": f"SUB-{channel.removeprefix('UCsandbox-')}-{number:06d}",
+        "snippet": {
+            "publishedAt": iso_milliseconds(_FIRST_SECOND + draw % 300_000_000 + draw % 1_000 / 1_000),
+            "title": f"{_ADJECTIVES[draw % len(_ADJECTIVES)]} {_NOUNS[draw // 100 % len(_NOUNS)]} {number}",
+            "description": "" if draw % 3 == 0 else f"Invented channel number {number}.",
+            "resourceId": {"kind": f"{kind_prefix}#channel", "channelId": f"UCtopic-{number:06d}"},
+            "channelId": channel,
+            "thumbnails": {"default": {"url": f"https://images.sandbox.example/{number}.jpg"}},
+        },
+        "contentDetails": {
+            "totalItemCount": total,
+            "newItemCount": draw // 7 % 20 if total else 0,
+            "activityType": "all" if draw % 2 else "uploads",
+        },
+    }
+    return {"etag": etag_of(subscription), **subscription}
 
 
 def in_order(items: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:

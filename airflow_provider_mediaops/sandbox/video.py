@@ -1,6 +1,6 @@
-"""The operations of the video platform, and who may use them: bulletins, subscriptions, and refreshing tokens."""
+"""The stand-in for the video platform: bulletins, subscriptions, refreshing tokens, and who may use them."""
 
-# ruff: noqa: N815 - the names of query parameters are the platform's: older FastAPI knows no others here
+# ruff: noqa: N815 - the names are the platform's: older FastAPI knows no others for query parameters
 
 from __future__ import annotations
 
@@ -10,16 +10,36 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from airflow_provider_mediaops.sandbox import subscriptions
+from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
 from airflow_provider_mediaops.sandbox.faults import TOKEN_PATH
 from airflow_provider_mediaops.sandbox.refusals import RefusedError, token_refusal, video_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox, SandboxState
-from airflow_provider_mediaops.sandbox.video import bulletins, subscriptions, tokens
 
-router = APIRouter(tags=["video platform"])
+#: The scope that posting a bulletin needs.
+WRITE_SCOPE = "https://video.sandbox.example/auth/svc"
+#: A scope that is good for reading only.
+READ_SCOPE = f"{WRITE_SCOPE}.readonly"
 
-_GRANTED = frozenset({tokens.WRITE_SCOPE, tokens.READ_SCOPE})
+# Invented words, which protect nothing.
+BEARER_TOKEN = "sandbox-bearer-token"  # noqa: S105
+READ_ONLY_TOKEN = "sandbox-read-only-token"  # noqa: S105
+REFRESH_TOKEN = "sandbox-refresh-token"  # noqa: S105
+CLIENT_ID = "sandbox-client-id"
+CLIENT_SECRET = "sandbox-client-secret"  # noqa: S105
+API_KEY = "sandbox-api-key"
+
+VIDEOS = ("sandbox-video-1", "sandbox-video-2", "sandbox-video-3")
+PLAYLISTS = ("sandbox-playlist-1", "sandbox-playlist-2")
+
+# The tokens that never expire; those that are issued are good for so many seconds.
+_FIXED = {BEARER_TOKEN: frozenset({WRITE_SCOPE}), READ_ONLY_TOKEN: frozenset({READ_SCOPE})}
+_LIFETIME_SECONDS = 3_599
+_GRANTED = frozenset({WRITE_SCOPE, READ_SCOPE})
 _INSERT_COST = 50
 _LIST_COST = 1
+
+router = APIRouter(tags=["video platform"])
 
 
 async def _admit_reader(request: Request, sandbox: Sandbox) -> frozenset[str] | None:
@@ -34,43 +54,78 @@ async def _admit_writer(request: Request, sandbox: Sandbox) -> None:
     scopes = _scopes_of(request, sandbox)
     if scopes is None:
         raise _login_required()
-    if tokens.WRITE_SCOPE not in scopes:
-        raise video_refusal(403, "insufficientPermissions", f"The token lacks the scope {tokens.WRITE_SCOPE}.")
+    if WRITE_SCOPE not in scopes:
+        raise video_refusal(403, f"The token lacks the scope {WRITE_SCOPE}.", "insufficientPermissions")
     _charge(sandbox, _INSERT_COST)
 
 
 #: The scopes of a request's token; None for an API key, which reads public data only.
 Scopes: TypeAlias = Annotated[frozenset[str] | None, Depends(_admit_reader)]
-#: The dependency of a route that only writers may use.
-WRITER = Depends(_admit_writer)
 
 
 def _login_required() -> RefusedError:
     """Return the refusal of a request that needs an access token and has none."""
-    return video_refusal(401, "required", "This needs an access token.", location="Authorization")
+    return video_refusal(401, "This needs an access token.", "required", location="Authorization")
 
 
 def _scopes_of(request: Request, sandbox: SandboxState) -> frozenset[str] | None:
     key, header = request.query_params.get("key"), request.headers.get("Authorization")
-    if key not in (None, tokens.API_KEY):
-        refusal = video_refusal(400, "badRequest", "The API key is not valid.", location="key")
+    if key not in (None, API_KEY):
+        refusal = video_refusal(400, "The API key is not valid.", location="key")
         refusal.body["error"]["details"] = [{"reason": "API_KEY_INVALID", "domain": "sandbox.example"}]
         raise refusal
-    if header is None and key is None:
-        raise _login_required()
     if header is None:
+        if key is None:
+            raise _login_required()
         return None
     scheme, _, token = header.partition(" ")
-    scopes = sandbox.tokens.scopes_of(token) if scheme.lower() == "bearer" else None
-    if scopes is None:
-        raise video_refusal(401, "authError", "The access token is not valid.", location="Authorization")
-    return scopes
+    end, scopes = sandbox.tokens.get(token, (0.0, frozenset[str]()))
+    if scheme.lower() == "bearer" and (token in _FIXED or sandbox.clock.now() < end):
+        return _FIXED.get(token, scopes)
+    raise video_refusal(401, "The access token is not valid.", location="Authorization")
 
 
 def _charge(sandbox: SandboxState, units: int) -> None:
     limit = sandbox.settings.video_daily_units
     if not sandbox.video_quota.spend("all", units=units, limit=limit, now=sandbox.clock.now()):
-        raise video_refusal(403, "rateLimitExceeded", f"The quota of {limit} units per day is spent.")
+        raise video_refusal(403, f"The quota of {limit} units per day is spent.", "rateLimitExceeded")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Snippet(_Strict):
+    """A bulletin's text."""
+
+    description: str | None = Field(default=None, description="The text of the bulletin.")
+
+
+class ResourceId(_Strict):
+    """The video or playlist that a bulletin carries."""
+
+    kind: str | None = Field(default=None, description="`svc#video` or `svc#playlist`; `--kind-prefix` replaces `svc`.")
+    videoId: str | None = Field(default=None, description="The video to attach.")
+    playlistId: str | None = Field(default=None, description="The playlist to attach.")
+
+
+class Bulletin(_Strict):
+    """What a bulletin carries besides its text."""
+
+    resourceId: ResourceId | None = None
+
+
+class ContentDetails(_Strict):
+    """The bulletin within an activity."""
+
+    bulletin: Bulletin | None = None
+
+
+class Activity(_Strict):
+    """An activity as it is posted."""
+
+    snippet: Snippet | None = None
+    contentDetails: ContentDetails | None = None
 
 
 def _split(values: list[str]) -> list[str]:
@@ -81,10 +136,8 @@ def _split(values: list[str]) -> list[str]:
 _Split = BeforeValidator(_split)
 
 
-class CommonParameters(BaseModel):
+class CommonParameters(_Strict):
     """The parameters that both operations take."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     alt: Literal["json"] = Field(default="json", description="Format of the reply, which Google's client names.")
     key: str | None = Field(default=None, description="An API key: good alone for public data.")
@@ -119,13 +172,50 @@ class ListParameters(CommonParameters):
     pageToken: str | None = Field(default=None, min_length=1, description="From an earlier reply.")
 
 
-@router.post("/video/v3/activities", dependencies=[WRITER])
+@router.post("/video/v3/activities", dependencies=[Depends(_admit_writer)])
 async def insert_bulletin(
-    parameters: Annotated[InsertParameters, Query()], activity: bulletins.Activity, sandbox: Sandbox
+    parameters: Annotated[InsertParameters, Query()], activity: Activity, sandbox: Sandbox
 ) -> dict[str, Any]:
     """Post a bulletin."""
-    resource = bulletins.kept(activity, parameters.part, sandbox)
-    return {name: resource[name] for name in ("kind", "etag", "id", *sorted({*parameters.part}))}
+    prefix = sandbox.settings.kind_prefix
+    written = activity.model_dump(exclude_none=True)
+    _check(activity, {*parameters.part}, {*written}, prefix)
+    resource = {"kind": f"{prefix}#activity", "id": f"BULLETIN-{len(sandbox.bulletins) + 1:06d}", **written}
+    if "snippet" in written:
+        at = iso_milliseconds(sandbox.clock.now())
+        usual = {"publishedAt": at, "channelId": subscriptions.MINE, "type": "bulletin"}
+        resource["snippet"] = usual | written["snippet"]
+    whole = {**resource, "etag": subscriptions.etag_of(resource)}
+    sandbox.bulletins.append(whole)
+    return {name: whole[name] for name in ("kind", "etag", "id", *sorted(written))}
+
+
+def _check(activity: Activity, parts: set[str], properties: set[str], prefix: str) -> None:
+    for name in sorted(properties - parts):
+        raise video_refusal(400, f"The body holds {name}, which part does not name.", "unexpectedPart", location=name)
+    for name in sorted(parts - properties):
+        raise video_refusal(400, f"part names {name}, which the body does not hold.", "missingPart", location="part")
+    bulletin = activity.contentDetails and activity.contentDetails.bulletin
+    resource = bulletin and bulletin.resourceId
+    if resource:
+        _check_resource(resource, prefix)
+    elif not activity.snippet or not (activity.snippet.description or "").strip():
+        message = "A bulletin without a video or playlist needs a text in snippet.description."
+        raise video_refusal(400, message, "bulletinTextRequired", location="snippet.description")
+
+
+def _check_resource(resource: ResourceId, prefix: str) -> None:
+    kinds = {
+        (f"{prefix}#video", True, False): (resource.videoId, VIDEOS, "video"),
+        (f"{prefix}#playlist", False, True): (resource.playlistId, PLAYLISTS, "playlist"),
+    }
+    shape = (resource.kind, resource.videoId is not None, resource.playlistId is not None)
+    if shape not in kinds:
+        message = f"kind is {prefix}#video with videoId alone, or {prefix}#playlist with playlistId alone."
+        raise video_refusal(400, message, "invalidMetadata", location="contentDetails.bulletin.resourceId")
+    wanted, known, what = kinds[shape]
+    if wanted not in known:
+        raise video_refusal(404, f"There is no such {what}.", f"{what}NotFound", location=f"{what}Id")
 
 
 @router.get("/video/v3/subscriptions")
@@ -146,7 +236,7 @@ async def list_subscriptions(
     )
     if page is None:
         message = "The page token is not one for this question and maxResults."
-        raise video_refusal(400, "invalidPageToken", message, location="pageToken")
+        raise video_refusal(400, message, "invalidPageToken", location="pageToken")
     shown = ("kind", "etag", *sorted({*parameters.part}))
     return {
         **page,
@@ -161,10 +251,10 @@ def _matching(parameters: ListParameters, scopes: frozenset[str] | None, sandbox
     given = [name for name, value in filters.items() if value]
     if len(given) > 1:
         message = f"Only one of channelId, id and mine can be given, not {' and '.join(given)}."
-        raise video_refusal(400, "incompatibleParameters", message)
+        raise video_refusal(400, message, "incompatibleParameters")
     if not given or parameters.mine == "false":
         message = "One filter is needed: channelId, id or mine=true."
-        raise video_refusal(400, "missingRequiredParameter", message)
+        raise video_refusal(400, message, "missingRequiredParameter")
     if parameters.id:
         return sandbox.subscriptions.with_ids(parameters.id)
     if parameters.mine and scopes is None:
@@ -172,10 +262,10 @@ def _matching(parameters: ListParameters, scopes: frozenset[str] | None, sandbox
     channel = parameters.channelId or subscriptions.MINE
     if channel in subscriptions.WITHHELD:
         message = "This channel's subscriptions are not shown."
-        raise video_refusal(403, subscriptions.WITHHELD[channel], message, location="channelId")
+        raise video_refusal(403, message, subscriptions.WITHHELD[channel], location="channelId")
     items = sandbox.subscriptions.of_channel(channel)
     if items is None:
-        raise video_refusal(404, "subscriberNotFound", "There is no such subscriber.", location="channelId")
+        raise video_refusal(404, "There is no such subscriber.", "subscriberNotFound", location="channelId")
     return items
 
 
@@ -189,19 +279,21 @@ async def refresh_token(request: Request, sandbox: Sandbox) -> dict[str, Any]:
     form = {name: values[0] for name, values in parse_qs((await request.body()).decode("latin-1")).items()}
     for name in ("grant_type", "client_id", "client_secret", "refresh_token"):
         if name not in form:
-            raise token_refusal(400, "invalid_request", f"The form lacks {name}.")
+            raise token_refusal(400, f"The form lacks {name}.")
     if form["grant_type"] != "refresh_token":
-        raise token_refusal(400, "unsupported_grant_type", "Only grant_type=refresh_token is known.")
-    if (form["client_id"], form["client_secret"]) != (tokens.CLIENT_ID, tokens.CLIENT_SECRET):
-        raise token_refusal(401, "invalid_client", "The client is unknown or its secret is wrong.")
-    if form["refresh_token"] != tokens.REFRESH_TOKEN:
-        raise token_refusal(400, "invalid_grant", "The refresh token is unknown or was revoked.")
+        raise token_refusal(400, "Only grant_type=refresh_token is known.", "unsupported_grant_type")
+    if (form["client_id"], form["client_secret"]) != (CLIENT_ID, CLIENT_SECRET):
+        raise token_refusal(401, "The client is unknown or its secret is wrong.", "invalid_client")
+    if form["refresh_token"] != REFRESH_TOKEN:
+        raise token_refusal(400, "The refresh token is unknown or was revoked.", "invalid_grant")
     scopes = frozenset(form.get("scope", "").split()) or _GRANTED
     if not scopes <= _GRANTED:
-        raise token_refusal(400, "invalid_scope", f"The user granted only {' '.join(sorted(_GRANTED))}.")
+        raise token_refusal(400, f"The user granted only {' '.join(sorted(_GRANTED))}.", "invalid_scope")
+    token = f"sandbox-access-token-{len(sandbox.tokens) + 1}"
+    sandbox.tokens[token] = (sandbox.clock.now() + _LIFETIME_SECONDS, scopes)
     return {
-        "access_token": sandbox.tokens.issue(scopes),
-        "expires_in": tokens.LIFETIME,
+        "access_token": token,
+        "expires_in": _LIFETIME_SECONDS,
         "scope": " ".join(sorted(scopes)),
         "token_type": "Bearer",
     }

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, ROLES
+from airflow_provider_mediaops.sandbox.cluster_nodes import HOST, ROLES
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.cluster.nodes import Node
+    from airflow_provider_mediaops.sandbox.cluster_nodes import Node
 
 Stack = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(NamedTuple):
     """A thread that may be hot."""
 
-    # With a place for the node's.
-    name: str
-    # Its part of the node's CPU, in thousandths.
-    share: int
+    name: str  # with a place for the node's
+    share: int  # of the node's CPU, in thousandths
     # Stacks, the running method first, each with the part of snapshots that show it, in tenths.
     seen: tuple[tuple[int, Stack], ...]
 
@@ -88,11 +84,7 @@ BUSY = (
             (1, _SEARCH[3:]),
         ),
     ),
-    Thread(
-        "opensearch[{node}][write][T#2]",
-        share=430,
-        seen=((10, _WRITE),),
-    ),
+    Thread("opensearch[{node}][write][T#2]", share=430, seen=((10, _WRITE),)),
     Thread(
         "opensearch[{node}][[sandbox-events][0]: Lucene Merge Thread #7]",
         share=180,
@@ -182,17 +174,12 @@ def section(node: Node, *, cpu: float, at: str, sampling: Sampling) -> str:
 
 
 def _stacks(thread: Thread, snapshots: int) -> Iterator[str]:
-    for count, frames in _shared_out(thread, snapshots):
-        if count == 1:
-            yield "  unique snapshot"
-        else:
-            yield f"  {count}/{snapshots} snapshots sharing following {len(frames)} elements"
-        for frame in frames:
-            yield f"    {frame}"
-
-
-def _shared_out(thread: Thread, snapshots: int) -> list[tuple[int, Stack]]:
     """Share out the snapshots among the stacks; the first has those that rounding leaves over."""
     counts = [snapshots * tenths // 10 for tenths, _ in thread.seen]
     counts[0] += snapshots - sum(counts)
-    return [(count, stack) for count, (_, stack) in zip(counts, thread.seen, strict=True) if count]
+    for count, (_, frames) in zip(counts, thread.seen, strict=True):
+        if count == 1:
+            yield "  unique snapshot"
+        elif count:
+            yield f"  {count}/{snapshots} snapshots sharing following {len(frames)} elements"
+        yield from (f"    {frame}" for frame in frames if count)

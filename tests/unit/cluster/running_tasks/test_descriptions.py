@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.running_tasks.description_parser import expression_of, index_of, query_of
-from airflow_provider_mediaops.cluster.running_tasks.query_shape import shape_of
+from airflow_provider_mediaops.cluster.running_tasks.descriptions import (
+    expression_of,
+    index_of,
+    query_of,
+    shape_of,
+)
 
 SEARCH, PIT = "indices:data/read/search", "indices:data/read/open_point_in_time"
 ESQL, SQL = "indices:data/read/esql", "indices:data/read/sql"

@@ -1,20 +1,20 @@
-"""The endpoints of the search cluster: hot threads, statistics and tasks of nodes, and its identity."""
+"""The stand-in for the search cluster: hot threads, statistics and tasks of its nodes, and its identity."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from airflow_provider_mediaops.sandbox import cluster_figures as figures
 from airflow_provider_mediaops.sandbox.clock import iso_milliseconds
-from airflow_provider_mediaops.sandbox.cluster import tasks
-from airflow_provider_mediaops.sandbox.cluster.hot_threads_text import Sampling, Time, nanoseconds, section
-from airflow_provider_mediaops.sandbox.cluster.nodes import HOST, NODES, ROLES, Node, matches, select
+from airflow_provider_mediaops.sandbox.cluster_nodes import HOST, NODES, ROLES, Node, matches, select
+from airflow_provider_mediaops.sandbox.hot_threads import Sampling, Time, nanoseconds, section
 from airflow_provider_mediaops.sandbox.refusals import cluster_refusal
 from airflow_provider_mediaops.sandbox.state import Sandbox
 
@@ -42,11 +42,9 @@ def _needs(action: str) -> Any:
         response.headers["X-Elastic-Product"] = "Elasticsearch"
         user = _user_of(request.headers.get("Authorization", ""))
         if user is None:
-            reason = f"unable to authenticate user for REST request [{request.url.path}]"
-            raise cluster_refusal(401, "security_exception", reason)
+            raise cluster_refusal(401, f"unable to authenticate user for REST request [{request.url.path}]")
         if user == GUEST_LOGIN:
-            reason = f"no permissions for [{action}] and User [name={user}]"
-            raise cluster_refusal(403, "security_exception", reason)
+            raise cluster_refusal(403, f"no permissions for [cluster:monitor/{action}] and User [name={user}]")
 
     return Depends(check)
 
@@ -61,17 +59,14 @@ def _user_of(authorization: str) -> str | None:
         return None
 
 
-class MachineParameters(BaseModel):
-    """The parameter of the operating systems of nodes."""
-
+class _Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timeout: Time = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
 
-
-class StatisticsParameters(MachineParameters):
+class StatisticsParameters(_Parameters):
     """The parameters of node statistics."""
 
+    timeout: Time = Field(default="30s", description="How long to wait for the nodes, which answer at once.")
     level: Literal["node", "indices", "shards"] = Field(
         default="node", description="`shards` adds the counters of each shard to those of the indices."
     )
@@ -80,14 +75,12 @@ class StatisticsParameters(MachineParameters):
     )
 
 
-class TaskParameters(BaseModel):
+class TaskParameters(_Parameters):
     """The parameters of a list of tasks."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     detailed: Literal["true", "false"] = Field(default="false", description="Describe each task.")
     nodes: str = Field(default="_all", description="The nodes.")
-    actions: str = Field(default="", description="The actions, with `*` for any characters; all if it is empty.")
+    actions: str = Field(default="*", description="The actions, with `*` for any characters.")
 
 
 def _chosen(request: Request) -> list[Node]:
@@ -95,32 +88,18 @@ def _chosen(request: Request) -> list[Node]:
     return select(request.path_params.get("node_list", "_all"))
 
 
+async def _named(node_list: Annotated[str, Path(description="The nodes, separated by commas.")]) -> None:
+    """Describe the list of nodes in the manual."""
+
+
 Nodes: TypeAlias = Annotated[list[Node], Depends(_chosen)]
 
 router = APIRouter(prefix="/cluster", tags=["search cluster"])
-_Answer = TypeVar("_Answer", bound="Callable[..., Any]")
+_of_nodes = APIRouter()
 
 
-def _get(path: str, action: str, response_class: type[Response] = JSONResponse) -> Callable[[_Answer], _Answer]:
-    """Have a function answer for all nodes at a path below ``/_nodes``, and for some at that with a list of nodes."""
-    names = {"name": "node_list", "in": "path", "required": True, "schema": {"type": "string"}}
-
-    def route(answer: _Answer) -> _Answer:
-        for place, described in (("/_nodes", {}), ("/_nodes/{node_list}", {"parameters": [names]})):
-            router.add_api_route(
-                f"{place}{path}",
-                answer,
-                dependencies=[_needs(f"cluster:monitor/nodes/{action}")],
-                response_class=response_class,
-                openapi_extra=described,
-            )
-        return answer
-
-    return route
-
-
-@router.head("/", include_in_schema=False, dependencies=[_needs("cluster:monitor/main")])
-@router.get("/", dependencies=[_needs("cluster:monitor/main")])
+@router.head("/", include_in_schema=False, dependencies=[_needs("main")])
+@router.get("/", dependencies=[_needs("main")])
 async def identity() -> dict[str, Any]:
     """Return the name and the version of the cluster."""
     return {
@@ -132,7 +111,7 @@ async def identity() -> dict[str, Any]:
     }
 
 
-@_get("/hot_threads", "hot_threads", PlainTextResponse)
+@_of_nodes.get("/hot_threads", response_class=PlainTextResponse, dependencies=[_needs("nodes/hot_threads")])
 async def hot_threads(nodes: Nodes, sampling: Annotated[Sampling, Query()], sandbox: Sandbox) -> str:
     """Report the hot threads of nodes; if none is meant, the reply is empty."""
     patience = nanoseconds(sampling.timeout) / 1e9
@@ -142,35 +121,35 @@ async def hot_threads(nodes: Nodes, sampling: Annotated[Sampling, Query()], sand
     await sandbox.clock.sleep(min(sampling.seconds, patience, _MOST_SECONDS))
     if sampling.seconds > patience:
         reason = f"[{nodes[0].name}][{nodes[0].address}] no response within [{sampling.timeout}]"
-        raise cluster_refusal(503, "receive_timeout_transport_exception", reason)
+        raise cluster_refusal(503, reason, "receive_timeout_transport_exception")
     # Nodes answer in no promised order, and each begins a little later than the one before.
     first = int(began) % len(nodes)
     return "".join(
-        section(
-            node,
-            cpu=sandbox.cluster.load(node),
-            at=iso_milliseconds(began + 0.001 * place),
-            sampling=sampling,
-        )
+        section(node, cpu=sandbox.cluster.load(node), at=iso_milliseconds(began + 0.001 * place), sampling=sampling)
         for place, node in enumerate(nodes[first:] + nodes[:first])
     )
 
 
-@_get("/stats/{metrics}", "stats")
-@_get("/stats/{metrics}/{index_metrics}", "stats")
+@_of_nodes.get("/stats/{metrics}", dependencies=[_needs("nodes/stats")])
+@_of_nodes.get("/stats/{metrics}/{index_metrics}", dependencies=[_needs("nodes/stats")])
 async def statistics(
     request: Request, metrics: str, nodes: Nodes, parameters: Annotated[StatisticsParameters, Query()], sandbox: Sandbox
 ) -> dict[str, Any]:
     """Return statistics of nodes: `os`, `process`, `jvm`, `thread_pool`, `indices`, or some of them."""
-    _refuse_unknown(metrics, tasks.METRICS)
-    _refuse_unknown(request.path_params.get("index_metrics", tasks.INDEX_METRICS[0]), tasks.INDEX_METRICS)
+    asked = metrics.split(",")
+    _refuse_unknown(asked, figures.METRICS)
+    _refuse_unknown(request.path_params.get("index_metrics", "search").split(","), figures.INDEX_METRICS)
     now, by_shard = sandbox.clock.now(), parameters.level == "shards"
 
-    def figures(node: Node) -> dict[str, Any]:
-        shown = tasks.figures_of(sandbox.cluster.load(node), now, metrics.split(","), by_shard=by_shard)
-        return {"timestamp": int(now * 1_000), **shown}
+    def described(node: Node) -> dict[str, Any]:
+        shown = figures.figures_of(sandbox.cluster.load(node), now, by_shard=by_shard)
+        return {**_identity_of(node), "timestamp": int(now * 1_000), **{name: shown[name] for name in asked}}
 
-    reply = _of_nodes(nodes, figures)
+    reply = {
+        "_nodes": {"total": len(nodes), "successful": len(nodes), "failed": 0},
+        "cluster_name": _NAME,
+        "nodes": {node.id: described(node) for node in nodes},
+    }
     if not parameters.filter_path:
         return reply
     return _filtered(reply, [path.split(".") for path in parameters.filter_path.split(",")])
@@ -188,18 +167,9 @@ def _filtered(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
     return kept
 
 
-def _refuse_unknown(metrics: str, known: Iterable[str]) -> None:
-    if unknown := sorted({*metrics.split(",")} - {*known}):
-        reason = f"request contains unrecognized metric: [{'], ['.join(unknown)}]"
-        raise cluster_refusal(400, "illegal_argument_exception", reason)
-
-
-def _of_nodes(nodes: list[Node], describe: Callable[[Node], dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "_nodes": {"total": len(nodes), "successful": len(nodes), "failed": 0},
-        "cluster_name": _NAME,
-        "nodes": {node.id: {**_identity_of(node), **describe(node)} for node in nodes},
-    }
+def _refuse_unknown(metrics: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := sorted({*metrics} - {*known}):
+        raise cluster_refusal(400, f"request contains unrecognized metric: [{'], ['.join(unknown)}]")
 
 
 def _identity_of(node: Node) -> dict[str, Any]:
@@ -213,13 +183,18 @@ def _identity_of(node: Node) -> dict[str, Any]:
     }
 
 
-@router.get("/_tasks", dependencies=[_needs("cluster:monitor/tasks/lists")])
+router.include_router(_of_nodes, prefix="/_nodes")
+router.include_router(_of_nodes, prefix="/_nodes/{node_list}", dependencies=[Depends(_named)])
+
+
+@router.get("/_tasks", dependencies=[_needs("tasks/lists")])
 async def running_tasks(parameters: Annotated[TaskParameters, Query()], sandbox: Sandbox) -> dict[str, Any]:
     """List the tasks that nodes run."""
     listed: dict[str, Any] = {}
     for node in select(parameters.nodes):
-        running = tasks.tasks_of(node, sandbox.cluster, sandbox.clock.now())
-        found = [task for task in running if tasks.is_wanted(task, parameters.actions)]
+        running = figures.tasks_of(node, sandbox.cluster, sandbox.clock.now())
+        wanted = parameters.actions.split(",")
+        found = [task for task in running if any(matches(action, task["action"]) for action in wanted)]
         for task in found if parameters.detailed == "false" else ():
             del task["description"]
         if found:
@@ -228,11 +203,11 @@ async def running_tasks(parameters: Annotated[TaskParameters, Query()], sandbox:
     return {"nodes": listed}
 
 
-@router.get("/_tasks/{task_id}", dependencies=[_needs("cluster:monitor/task/get")])
+@router.get("/_tasks/{task_id}", dependencies=[_needs("task/get")])
 async def running_task(task_id: str, sandbox: Sandbox) -> dict[str, Any]:
     """Return one task: the one that has started the searches of the nodes."""
-    task = tasks.coordinating_task(task_id, sandbox.clock.now())
+    task = figures.coordinating_task(task_id, sandbox.clock.now())
     if task is None:
         reason = f"task [{task_id}] isn't running and hasn't stored its results"
-        raise cluster_refusal(404, "resource_not_found_exception", reason)
+        raise cluster_refusal(404, reason, "resource_not_found_exception")
     return {"completed": False, "task": task}

@@ -1,1 +1,0 @@
-"""The stand-in for the book database."""
