@@ -123,6 +123,11 @@ class TestEvent:
             value_of(error_event(RateLimitedError("too often", retry_after=9.0)))
         assert caught.value.retry_after == 9.0
 
+    @pytest.mark.parametrize("make", [capture, export])
+    def test_error_of_the_triggerer_is_that_of_the_operator(self, tmp_path: Path, make: Any) -> None:
+        with pytest.raises(RateLimitedError, match="too often"):
+            make(tmp_path, ["a"]).execute_complete({}, error_event(RateLimitedError("too often")))
+
 
 @pytest.mark.long
 @pytest.mark.usefixtures("supervisor", "fernet")
