@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import os
 from collections.abc import Callable
 from datetime import timedelta
@@ -300,7 +299,7 @@ def test_gzip_that_is_cut_is_no_capture_with_fewer_threads(tmp_path: Path) -> No
 @pytest.fixture
 def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder below that this user may not list, which permissions do not bring about for root."""
-    within, list_folder, open_file = folder / "deep", os.scandir, io.open
+    within, list_folder, open_file = folder / "deep", os.scandir, Path.open
 
     def refusing(given: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any = ".", *arguments: Any, **named: Any) -> Any:
@@ -311,7 +310,7 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return call
 
     monkeypatch.setattr(os, "scandir", refusing(list_folder))
-    monkeypatch.setattr(io, "open", refusing(open_file))
+    monkeypatch.setattr(Path, "open", refusing(open_file))
     return within
 
 
