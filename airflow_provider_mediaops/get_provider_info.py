@@ -74,7 +74,6 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [
             "airflow_provider_mediaops.operators.links.HotThreadsReportLink",
             "airflow_provider_mediaops.operators.links.DatasetLink",
-            "airflow_provider_mediaops.operators.links.HotThreadsDigestLink",
         ],
         "asset-uris": [
             {

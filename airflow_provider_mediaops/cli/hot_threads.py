@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_mediaops.cli.report_summary import summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
 from airflow_provider_mediaops.cluster.capture.model import Capture, reports_of
-from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
+from airflow_provider_mediaops.cluster.capture.reading import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -115,9 +115,10 @@ def _content_as(format: str, captures: Sequence[Capture], *, kinds_first: bool) 
             captures, title=f"Hot threads of {captures[0].path}" if is_one else f"{len(captures)} hot-threads reports"
         )
     if format == "folded":
-        from airflow_provider_mediaops.cluster.folded import folded
+        from airflow_provider_mediaops.cluster.folded import folded, measures
 
-        return folded(reports_of(captures), kinds_first=kinds_first)
+        kinds = measures(reports_of(captures))
+        return folded(reports_of(captures), kinds, kinds_first=kinds_first)
     # As a capture writes it; several in a list.
     written = [Capture(capture.text).content("json").decode() for capture in captures]
     return written[0] if len(written) == 1 else f"[{','.join(written)}]"

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from airflow_provider_mediaops.cluster.errors import EMPTY_REPORT, SERVICE
+from airflow_provider_mediaops.cluster.models import NodeStats
 from airflow_provider_mediaops.cluster.plain_values import mapping_of
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, node_list
-from airflow_provider_mediaops.cluster.refusals import WRONG_ADDRESS, advice, error_class
 from airflow_provider_mediaops.exceptions import (
-    AuthenticationError,
     InvalidReplyError,
     MediaOpsError,
     NotFoundError,
     PermissionDeniedError,
-    RateLimitedError,
-    ReplyTimeoutError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request, Response, Wait, escape_segment
 from airflow_provider_mediaops.http.reply import looks_like_html, plain_text, read_json
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeStats
+    from airflow_provider_mediaops.cluster.models import CpuMeasure
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
 
 T = TypeVar("T")
 
-#: The reason in an error about an empty report.
-EMPTY_REPORT = "emptyReport"
-
-_SERVICE = "search cluster"
+_JSON = {"Accept": "application/json"}
 # The maximum number of failed nodes in a message.
 _MOST_FAILURES = 20
 # Each node's section of a report begins so, in every version.
@@ -41,10 +35,6 @@ _SECTION = b":::"
 BETWEEN_SECONDS = 1.1
 # The measures for which counters are read.
 _BY_COUNTERS = ("auto", "cgroup")
-_NO_MASTER = (
-    "The cluster has no elected master; it is tried again after a pause. Raise master_timeout if it needs longer to "
-    "elect one."
-)
 # A node in trouble may be slow, and the report is at hand.
 MOST_SECONDS_FOR_COUNTERS = 2.0
 
@@ -80,7 +70,7 @@ def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> 
         if query.nodes is None:
             raise InvalidReplyError(f"The report is empty. {why}", reason=EMPTY_REPORT)
         raise NotFoundError(
-            f"The {_SERVICE} answered with an empty report. {why} Or it knows no node "
+            f"The {SERVICE} answered with an empty report. {why} Or it knows no node "
             f"{_named(node_list(query.nodes))}, or they cannot measure their threads.",
             reason=EMPTY_REPORT,
             **_about(request, response),
@@ -93,13 +83,6 @@ def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> 
     return response.text
 
 
-@dataclass(frozen=True, slots=True)
-class CpuCall(Call["NodeStats"]):
-    """The call for the CPU of nodes, which :func:`measuring` makes anew with the measure of a connection."""
-
-    selectors: tuple[str, ...] | None
-
-
 def measuring(ask: Ask, measure: CpuMeasure) -> Ask:
     """
     Return what asks for the CPU of nodes by a measure, and for all else as before.
@@ -107,57 +90,55 @@ def measuring(ask: Ask, measure: CpuMeasure) -> Ask:
     The CPU of containers with a limit is asked for twice, a second apart: the servers only count what they use.
     """
 
-    def cpu(call: CpuCall) -> CallFlow[NodeStats]:
-        stats = yield from ask(node_stats(call.selectors, measure))
-        if measure not in _BY_COUNTERS or not stats.containers:
-            return stats
-        yield Wait(BETWEEN_SECONDS)
-        return (yield from ask(node_stats(call.selectors, measure, stats.containers)))
-
     def asked(call: Call[T]) -> CallFlow[T]:
-        return cast("CallFlow[T]", cpu(call)) if isinstance(call, CpuCall) else ask(call)
+        result = yield from ask(call)
+        if not isinstance(result, NodeStats):
+            return result
+        stats: NodeStats = result
+        before = None
+        if measure in _BY_COUNTERS and any(figures.cores for figures in stats.figures.values()):
+            yield Wait(BETWEEN_SECONDS)
+            before, stats = stats, cast("NodeStats", (yield from ask(call)))
+        return cast("T", stats.measured(measure, before))
 
     return asked
 
 
-def node_stats(
-    nodes: str | Sequence[str] | None = None,
-    measure: CpuMeasure = "auto",
-    before: Mapping[str, CgroupUse] | None = None,
-) -> CpuCall:
+def node_stats(nodes: str | Sequence[str] | None = None) -> Call[NodeStats]:
     """
     Return the call for the CPU of nodes, from the statistics of their machine, process and container.
 
-    Without the counters of an earlier reply, ``before``, the use of containers is unknown. The call raises
-    NotFoundError if no node is meant, ServiceUnavailableError if none answered; an empty list of nodes is an
+    It raises NotFoundError if no node is meant, ServiceUnavailableError if none answered; an empty list of nodes is an
     InvalidArgumentError at once.
     """
     selectors = node_list(nodes)
-    request = Request("GET", _path(selectors, "stats/os,process"), headers={"Accept": "application/json"}, kind="cpu")
+    request = Request("GET", _path(selectors, "stats/os,process"), headers=_JSON, kind="cpu")
 
     def parse(response: Response) -> NodeStats:
-        from airflow_provider_mediaops.cluster.models import NodeStats
-
         body = read_json(response)
         if not isinstance(body.get("nodes"), dict):
             raise InvalidReplyError("The reply holds no nodes.")
-        return _checked(NodeStats.read(body, measure, before), selectors, request, response)
+        return _checked(NodeStats.read(body), selectors, request, response)
 
-    return CpuCall(request, parse, selectors)
+    return Call(request, parse)
 
 
 def node_counters(nodes: str | Sequence[str] | None = None) -> Call[Mapping[str, Any]]:
     """Ask once, and not for long, for the heap, the collectors, the thread pools and the cgroup of nodes."""
-    path, headers = _path(node_list(nodes), "stats/os,jvm,thread_pool"), {"Accept": "application/json"}
     request = Request(
-        "GET", path, headers=headers, kind="statistics", is_retried=False, max_seconds=MOST_SECONDS_FOR_COUNTERS
+        "GET",
+        _path(node_list(nodes), "stats/os,jvm,thread_pool"),
+        headers=_JSON,
+        kind="statistics",
+        is_retried=False,
+        max_seconds=MOST_SECONDS_FOR_COUNTERS,
     )
     return Call(request, lambda response: mapping_of(read_json(response).get("nodes")))
 
 
 def cluster_version() -> Call[str | None]:
     """Ask for product and version, such as ``OpenSearch 2.19.1``, with the permission ``cluster:monitor/main``."""
-    request = Request("GET", "/", headers={"Accept": "application/json"}, is_retried=False, kind="version")
+    request = Request("GET", "/", headers=_JSON, is_retried=False, kind="version")
     return Call(request, lambda response: _read_version(response, read_json(response)))
 
 
@@ -187,9 +168,9 @@ def no_node_error(stats: NodeStats, selectors: tuple[str, ...] | None, **about: 
     """Make the error of statistics without a node: those that were asked for have failed, or there are none."""
     if stats.failed:
         why = f"({stats.failed:,} failed): {plain_text(stats.reasons)}"
-        return ServiceUnavailableError(f"No node of the {_SERVICE} gave its statistics {why}.", **about)
+        return ServiceUnavailableError(f"No node of the {SERVICE} gave its statistics {why}.", **about)
     if selectors:
-        message = f"The {_SERVICE} knows no node {_named(selectors)}: check nodes, which takes names and ids."
+        message = f"The {SERVICE} knows no node {_named(selectors)}: check nodes, which takes names and ids."
         return NotFoundError(message, **about)
     return InvalidReplyError("The reply names no node.")
 
@@ -199,7 +180,7 @@ def _named(selectors: Sequence[str] | None) -> str:
 
 
 def _about(request: Request, response: Response) -> dict[str, Any]:
-    return {"service": _SERVICE, "method": request.method, "path": request.path, "status": response.status}
+    return {"service": SERVICE, "method": request.method, "path": request.path, "status": response.status}
 
 
 def _word(value: object) -> str:
@@ -223,40 +204,3 @@ def probe(ask: Ask) -> CallFlow[NodeStats]:
     allowed = f"may read neither {denied}" if len(refusals) > 1 else f"may not read {denied}, only the other of the two"
     first = refusals[0][1]
     raise PermissionDeniedError(f"The connection's user {allowed}. {first.message}", **first.context())
-
-
-#: The errors of the search cluster: those that its documentation names, and those of Elasticsearch and OpenSearch.
-#: ``security_exception`` comes with two statuses: 401 for the credentials, 403 for their privileges.
-CLUSTER_RULES = ErrorRules(
-    service=_SERVICE,
-    by_reason={
-        "receive_timeout_transport_exception": ReplyTimeoutError,
-        "process_cluster_event_timeout_exception": ReplyTimeoutError,
-        "timeout_exception": ReplyTimeoutError,
-        "elasticsearch_timeout_exception": ReplyTimeoutError,
-        "opensearch_timeout_exception": ReplyTimeoutError,
-        "master_not_discovered_exception": ServiceUnavailableError,
-        "cluster_manager_not_discovered_exception": ServiceUnavailableError,
-        "circuit_breaking_exception": ServiceUnavailableError,
-        "es_rejected_execution_exception": RateLimitedError,
-        "rejected_execution_exception": RateLimitedError,
-    },
-    advice={
-        "master_not_discovered_exception": _NO_MASTER,
-        "cluster_manager_not_discovered_exception": _NO_MASTER,
-        "circuit_breaking_exception": "The node is short of memory; it is tried again after a pause.",
-        "illegal_argument_exception": "Correct the parameter that it names.",
-        EMPTY_REPORT.lower(): "If no node answers in any time, check the nodes' own logs.",
-    },
-    advice_by_class={
-        AuthenticationError: "Check login and password (API key or token), and auth, in the connection.",
-        PermissionDeniedError: "Give the connection's user the permissions cluster:monitor/nodes/stats and "
-        "cluster:monitor/nodes/hot_threads: the action group cluster_monitor of OpenSearch, or the cluster privilege "
-        "monitor of Elasticsearch.",
-        ReplyTimeoutError: "The nodes did not answer in time; it is tried again. Raise timeout (and master_timeout) if "
-        "they need longer.",
-        NotFoundError: WRONG_ADDRESS,
-    },
-    refine=error_class,
-    advice_by_reply=advice,
-)

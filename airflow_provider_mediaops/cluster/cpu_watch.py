@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_choice, read_number, read_seconds, shown
 from airflow_provider_mediaops.cluster.query import node_list
-from airflow_provider_mediaops.cluster.text import count, listed
+from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import fitting, storable
+from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.waiting import Done, Waiting, Watch
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class CpuWatch(Watch):
             return unknown and f"the cluster knows no node {unknown}"
         # One that failed has an id in its failure at best, so it looks like one that does not exist.
         absent = f"; not in its reply: {unknown}" if unknown else ""
-        return f"the cluster gave no statistics of {count(stats.failed, 'node')}{absent}"
+        return f"the cluster gave no statistics of {counted(stats.failed, 'node')}{absent}"
 
 
 class Spike(NamedTuple):

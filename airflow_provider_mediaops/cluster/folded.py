@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -58,19 +58,8 @@ class Stack:
     pool: str  # of a thread in none, its name without its number
     thread: str
     frames: tuple[str, ...]  # as they came, outermost first
-    amount: float
-    snapshots: int  # how many have this stack
-    taken: int  # how many the thread has; those with a stack, if the text gives no number
-
-    @property
-    def weight(self) -> float:
-        """Return the amount times the snapshots."""
-        return self.amount * self.snapshots
-
-    @property
-    def part(self) -> float:
-        """Return this stack's part of its thread's amount."""
-        return self.amount * self.snapshots / self.taken
+    weight: float  # the thread's amount times the snapshots that have this stack
+    part: float  # of the thread's amount
 
 
 def kind_of(thread: HotThread) -> Kind:
@@ -136,17 +125,18 @@ def _stacks_of(thread: HotThread, node: str, amount: float, usual: int) -> Itera
     pool, name = pool_label(thread), thread.name or NO_NAME
     seen = sum(group.snapshots for group in thread.groups)
     if not seen:
-        yield Stack(node, pool, name, (), amount, usual, usual)
+        yield Stack(node, pool, name, (), amount * usual, amount)
         return
     # A unique snapshot does not say of how many.
     taken = max(seen, *(group.total or 0 for group in thread.groups))
     for group in thread.groups:
-        yield Stack(node, pool, name, group.frames[::-1], amount, group.snapshots, taken)
+        weight = amount * group.snapshots
+        yield Stack(node, pool, name, group.frames[::-1], weight, weight / taken)
 
 
-def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) -> str:
+def folded(reports: Iterable[HotThreadsReport], kinds: Sequence[Measure], *, kinds_first: bool = False) -> str:
     """
-    Write reports as folded stacks, which `flamegraph.pl`, inferno, speedscope and others read.
+    Write reports, whose kinds :func:`measures` gives, as `flamegraph.pl`, inferno, speedscope and others read them.
 
     A line is `node;pool;thread;outermost frame;...;innermost frame weight`. :func:`on_one_line` describes how a frame
     is written. Equal stacks make one line, in the place of the first. Amounts of several kinds (`cpu`, `mem`) do not
@@ -154,8 +144,6 @@ def folded(reports: Iterable[HotThreadsReport], *, kinds_first: bool = False) ->
     """
     from airflow_provider_mediaops.cluster.kinds_of_work import label_of
 
-    reports = tuple(reports)
-    kinds = measures(reports)
     weights: dict[tuple[str, ...], float] = {}
     for report in reports:
         for measure in kinds:

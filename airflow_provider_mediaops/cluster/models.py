@@ -20,15 +20,15 @@ from airflow_provider_mediaops.cluster.plain_values import (
     text_of,
     value_at,
 )
-from airflow_provider_mediaops.cluster.text import count
+from airflow_provider_mediaops.progress import counted
 
-Measure = Literal["os", "process", "cgroup"]
+CpuSource = Literal["os", "process", "cgroup"]
 """The machine as Java sees it; the node's own process; its container against the limit (the quota of its cgroup)."""
 
 CpuMeasure = Literal["auto", "os", "process", "cgroup"]
 """The measure that a connection asks for. ``auto``: whichever is the highest."""
 
-_NAMES: dict[Measure, str] = {"os": "its machine", "process": "its process", "cgroup": "its container's limit"}
+_NAMES: dict[CpuSource, str] = {"os": "its machine", "process": "its process", "cgroup": "its container's limit"}
 _HIGHEST = 100.0
 _NS_PER_MS = 1e6
 # Selectors of all nodes, and those that only the cluster resolves.
@@ -47,7 +47,7 @@ class NodeCpu:
     percent: float | None = None  #: CPU in percent; None if the node does not report it, which is not the same as zero
     #: the measure of ``percent``: ``os`` for the machine, ``process`` for the node's own process, ``cgroup`` for its
     #: container against the limit; None if none is known
-    source: Measure | None = None
+    source: CpuSource | None = None
     #: the load average of the machine by period (``1m``, ``5m``, ``15m``), which nodes give since Elasticsearch 5
     load_average: Mapping[str, float] | None = None
 
@@ -90,30 +90,32 @@ class NodeStats:
     cluster_name: str | None = None  #: the cluster's name
     failed: int = 0  #: the number of nodes that did not answer
     measure: CpuMeasure = "auto"  #: the measure that was asked for
-    #: the counters of the nodes in containers with a limit, by node id
-    containers: Mapping[str, CgroupUse] = field(default_factory=dict)
+    figures: Mapping[str, CpuFigures] = field(default_factory=dict)  #: all that the nodes say of their CPU, by node id
 
     @classmethod
-    def read(
-        cls, body: Mapping[str, Any], measure: CpuMeasure = "auto", before: Mapping[str, CgroupUse] | None = None
-    ) -> NodeStats:
-        """
-        Parse the reply of ``/_nodes/stats``, without the values of an unexpected type.
-
-        Without the counters of an earlier reply, ``before``, the use of containers is unknown.
-        """
+    def read(cls, body: Mapping[str, Any]) -> NodeStats:
+        """Parse the reply of ``/_nodes/stats``, without the values of an unexpected type; the measure is ``auto``."""
         nodes = {node_id: mapping_of(node) for node_id, node in mapping_at(body, "nodes").items()}
         failures = tuple(_failure(failure) for failure in list_of(value_at(body, "_nodes", "failures")))
-        uses = {node_id: CgroupUse.read(node) for node_id, node in nodes.items()}
+        figures = {node_id: CpuFigures.read(node) for node_id, node in nodes.items()}
         return cls(
-            nodes=tuple(_node(node_id, node, measure, (before or {}).get(node_id)) for node_id, node in nodes.items()),
+            nodes=tuple(_node(node_id, node, figures[node_id]) for node_id, node in nodes.items()),
             failures=failures,
             cluster_name=text_of(body.get("cluster_name")),
             # The list may be cut, or not be there.
             failed=max(int(figure_at(body, "_nodes", "failed") or 0), len(failures)),
-            measure=measure,
-            containers={node_id: use for node_id, use in uses.items() if use is not None},
+            figures=figures,
         )
+
+    def measured(self, measure: CpuMeasure, before: NodeStats | None = None) -> NodeStats:
+        """Return the same by a measure; without an earlier reading, the use of containers is unknown."""
+        if measure == self.measure and before is None:
+            return self
+        earlier, nodes = before.figures if before else {}, []
+        for node in self.nodes:
+            percent, source = self.figures[node.node_id].by(measure, earlier.get(node.node_id))
+            nodes.append(replace(node, percent=percent, source=source))
+        return replace(self, nodes=tuple(nodes), measure=measure)
 
     @property
     def reasons(self) -> str:
@@ -123,7 +125,7 @@ class NodeStats:
     @property
     def gap(self) -> str:
         """A sentence with the number of nodes that did not answer, and why, without a full stop; empty if all did."""
-        return f"{count(self.failed, 'node')} did not give the statistics: {self.reasons}" if self.failed else ""
+        return f"{counted(self.failed, 'node')} did not give the statistics: {self.reasons}" if self.failed else ""
 
     def unknown(self, selectors: tuple[str, ...] | None) -> list[str]:
         """Return the entries of a list of nodes that select none of these nodes; None stands for all nodes."""
@@ -153,31 +155,48 @@ class NodeStats:
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupUse:
-    """The processor time that a container with a limit had used at a moment."""
+class CpuFigures:
+    """All that a node says of its CPU: in percent, and for a container with a limit the time that it has used."""
 
-    at_ms: float  # by the node's clock
-    used_ms: float  # by all its processes since its start
-    cores: float  # the limit: quota by period
+    os: float | None
+    process: float | None
+    at_ms: float = 0.0  # when the time was counted, by the node's clock
+    used_ms: float = 0.0  # by all processes of the container since its start
+    cores: float = 0.0  # the limit: quota by period; 0 without one, and if the node does not give the time
 
     @classmethod
-    def read(cls, node: Mapping[str, Any]) -> CgroupUse | None:
-        """Read the counters of a node; None without a limit, and if the node does not give them."""
-        machine = mapping_at(node, "os")
+    def read(cls, node: Mapping[str, Any]) -> CpuFigures:
+        """Read the figures of a node."""
+        machine, own, cpu = mapping_at(node, "os"), mapping_at(node, "process", "cpu"), mapping_at(node, "os", "cpu")
+        # Elasticsearch from 5 on and OpenSearch; 2; and 1.
+        of_machine = (cpu.get("percent"), machine.get("cpu_percent"), cpu.get("usage"))
+        percent = next((percent for value in of_machine if (percent := _percent(value)) is not None), None)
+        # Elasticsearch 1 counts 100 % for each core of the process, and does not say how many there are.
+        process = None if "usage" in cpu or "sys_in_millis" in own else _percent(own.get("percent"))
         at_ms, used_ns = figure_at(machine, "timestamp"), figure_at(machine, "cgroup", "cpuacct", "usage_nanos")
         quota = figure_at(machine, "cgroup", "cpu", "cfs_quota_micros")
         period = figure_at(machine, "cgroup", "cpu", "cfs_period_micros")
         if at_ms is None or used_ns is None or not quota or not period:
-            return None
-        own_ms = figure_at(node, "process", "cpu", "total_in_millis") or 0.0
+            return cls(percent, process)
         used_ms = used_ns / _NS_PER_MS
         # Before 8.10, Elasticsearch gave microseconds under this name where the cgroup is of version 2. The process is
         # in the container, so it cannot have used more than that.
-        if used_ms < own_ms / 2:
+        if used_ms < (figure_at(own, "total_in_millis") or 0.0) / 2:
             used_ms *= 1000
-        return cls(at_ms, used_ms, quota / period)
+        return cls(percent, process, at_ms, used_ms, quota / period)
 
-    def percent_since(self, before: CgroupUse | None) -> float | None:
+    def by(self, wanted: CpuMeasure, before: CpuFigures | None = None) -> tuple[float | None, CpuSource | None]:
+        """Return the CPU in percent by a measure, and which one that is; twice None if it is not known."""
+        figures: dict[CpuSource, float | None] = {
+            "os": self.os,
+            "process": self.process,
+            "cgroup": self._percent_since(before),
+        }
+        known = {name: percent for name, percent in figures.items() if percent is not None and wanted in ("auto", name)}
+        source = max(known, key=lambda name: known[name], default=None)
+        return (None, None) if source is None else (known[source], source)
+
+    def _percent_since(self, before: CpuFigures | None) -> float | None:
         """
         Return the used share of the limit, in percent, at most 100, which a burst may exceed.
 
@@ -191,24 +210,6 @@ class CgroupUse:
         return min(_HIGHEST, round(100 * used_ms / (passed_ms * self.cores), 1))
 
 
-def measured(
-    node: Mapping[str, Any], wanted: CpuMeasure, before: CgroupUse | None = None
-) -> tuple[float | None, Measure | None]:
-    """Return the CPU of a node in percent, and its measure; twice None if the node does not give it."""
-    own, cpu, use = mapping_at(node, "process", "cpu"), mapping_at(node, "os", "cpu"), CgroupUse.read(node)
-    # Elasticsearch from 5 on and OpenSearch; 2; and 1.
-    of_machine = (cpu.get("percent"), value_at(node, "os", "cpu_percent"), cpu.get("usage"))
-    figures: dict[Measure, float | None] = {
-        "os": next((percent for value in of_machine if (percent := _percent(value)) is not None), None),
-        # Elasticsearch 1 counts 100 % for each core of the process, and does not say how many there are.
-        "process": None if "usage" in cpu or "sys_in_millis" in own else _percent(own.get("percent")),
-        "cgroup": use.percent_since(before) if use else None,
-    }
-    known = {name: percent for name, percent in figures.items() if percent is not None and wanted in ("auto", name)}
-    source = max(known, key=lambda name: known[name], default=None)
-    return (None, None) if source is None else (known[source], source)
-
-
 def _percent(value: object) -> float | None:
     # -1 means that the node cannot measure it.
     number = number_of(value)
@@ -220,8 +221,8 @@ def _is_of_cluster(entry: str) -> bool:
     return entry in _SPECIAL or ":" in entry
 
 
-def _node(node_id: str, node: Mapping[str, Any], measure: CpuMeasure, before: CgroupUse | None) -> NodeCpu:
-    percent, source = measured(node, measure, before)
+def _node(node_id: str, node: Mapping[str, Any], figures: CpuFigures) -> NodeCpu:
+    percent, source = figures.by("auto")
     loads = {period: number_of(load) for period, load in mapping_at(node, "os", "cpu", "load_average").items()}
     return NodeCpu(
         node_id=node_id,

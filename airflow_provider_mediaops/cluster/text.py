@@ -96,11 +96,6 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-def count(number: int, thing: str) -> str:
-    """Write a number of things."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def duration(milliseconds: float | None) -> str:
     """Write a duration: `1.4 ms`, `464 ms`, `4.2 s`, `12.5 min`, `30.1 h`."""
     if milliseconds is None:

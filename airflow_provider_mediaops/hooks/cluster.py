@@ -175,7 +175,8 @@ class SearchClusterHook(ServiceHook):
         return capture
 
     def _configure(self, fields: ConnectionFields) -> Service:
-        from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring
+        from airflow_provider_mediaops.cluster.api import measuring
+        from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
         from airflow_provider_mediaops.http.client import Client
 
         urls = base_urls(with_cloud_address(fields))

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_mediaops.cluster.refusals import AWS_TOKEN_EXPIRED
+from airflow_provider_mediaops.cluster.errors import AWS_TOKEN_EXPIRED
 from airflow_provider_mediaops.exceptions import AuthenticationError, ConnectionFailedError, MediaOpsError
 from airflow_provider_mediaops.http.auth import Auth
 from airflow_provider_mediaops.http.exchange import Blocking

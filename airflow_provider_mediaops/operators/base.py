@@ -201,10 +201,10 @@ class DatasetOperator(ServiceOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the summary of the work that was done in the triggerer, or raise the typed error that it met."""
-        from airflow_provider_mediaops.triggers.base import summary_of
+        from airflow_provider_mediaops.triggers.base import value_of
 
         with ending_task():
-            summary = summary_of(event)
+            summary = value_of(event)
         return self._returned(context, summary)
 
     def _returned(self, context: Context, summary: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier, read_path
+from airflow_provider_mediaops.arguments import path_text, read_flag, read_identifier
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.operators.base import ServiceOperator
 from airflow_provider_mediaops.operators.links import HotThreadsReportLink
@@ -47,12 +47,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
     name; but of two instances of a mapped task that share a destination in one run, at least one fails. Whether the
     files can be written is checked before the wait begins.
 
-    The result holds of the first capture the ``paths`` (by format; absolute if they are local), when it was ``taken``,
-    the ``bytes`` of the text, the ``nodes`` with the number of their threads, the ``cpu`` of the nodes (None if the
-    user may not read it), the ``hottest`` threads, the nodes that are ``missing`` in the report, how many pieces of it
-    were ``unparsed``, and how many entries of a long list are ``left_out``; with ``running_tasks`` the heaviest
-    ``groups`` of tasks; and besides ``later_captures`` (the same of each capture after the first), ``failures`` (the
-    last captures that failed) with their ``failure_count``, and ``timed_out``.
+    The result has the paths of the files, and what was hot: see
+    :class:`~airflow_provider_mediaops.results.CaptureSummary`.
 
     All arguments but ``deferrable`` are template fields; see the page "Arguments and templates" of the documentation.
 
@@ -158,18 +154,12 @@ class CaptureHotThreadsOperator(ServiceOperator):
         return read_plan(given_arguments(self), _default_timeout())
 
     def _files(self, plan: CapturePlan, context: Context) -> CaptureFiles:
-        """Read the rendered destination and connection; refuse the destination of a task that is mapped beside."""
-        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles
-        from airflow_provider_mediaops.cluster.capture.plan import TakenFor, capture_paths
-        from airflow_provider_mediaops.storage.ownership import owner_of, refuse_shared_destination
-        from airflow_provider_mediaops.storage.paths import absolute
+        """Read the rendered destination and connection."""
+        from airflow_provider_mediaops.cluster.capture.files import CaptureFiles, own_destination
+        from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
         self.cluster_conn_id = read_identifier("cluster_conn_id", self.cluster_conn_id)
-        self.destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
-        # The name without the suffix of a format: whatever the formats, it stands for the files of one capture.
-        stem = capture_paths(self.destination, "txt")["txt"].removesuffix(".txt")
-        owner = owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)})
-        refuse_shared_destination(stem, owner, "capture")
+        self.destination = own_destination(self.destination, context, "capture", self.log.warning)
         taken_for = TakenFor.from_context(context)
         return CaptureFiles(self.destination, self.formats, self.log, captures=plan.captures, taken_for=taken_for)
 
@@ -201,10 +191,10 @@ class CaptureHotThreadsOperator(ServiceOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the triggerer's summary, or raise its typed error."""
-        from airflow_provider_mediaops.triggers.base import summary_of
+        from airflow_provider_mediaops.triggers.base import value_of
 
         with ending_task():
-            return self._result(context, summary_of(event))
+            return self._result(context, value_of(event))
 
     def _after_deferral_timeout(self, error: TaskDeferralTimeout, context: Context) -> Any:
         from airflow_provider_mediaops.triggers.base import is_over_execution_timeout

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import is_path, ordered, path_text, read_path, read_texts
 from airflow_provider_mediaops.operators.base import ServiceOperator
-from airflow_provider_mediaops.operators.links import HotThreadsDigestLink
 from airflow_provider_mediaops.task_failure import ending_task, templated_arguments
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ class HotThreadsDigestOperator(ServiceOperator):
     :raises InvalidArgumentError: for an argument that cannot be used: here, or, if it is templated, when the task runs.
     """
 
-    operator_extra_links = (HotThreadsDigestLink(),)
-
     def __init__(
         self,
         *,
@@ -71,16 +68,14 @@ class HotThreadsDigestOperator(ServiceOperator):
 
     def _check(self, given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
         from airflow_provider_mediaops.cluster.capture.plan import capture_paths
-        from airflow_provider_mediaops.cluster.digest.period import check_sources, read_period, same_path_error
+        from airflow_provider_mediaops.cluster.digest.period import check_sources, read_period
 
         known = {name: value for name, value in given.items() if not is_unknown(value)}
         read_period(known.get("since"), known.get("until"))
-        sources = _sources(known["source"]) if "source" in known else ()
-        check_sources(sources)
+        if "source" in known:
+            check_sources(_sources(known["source"]))
         if "destination" in known:
             capture_paths(read_path("destination", self.destination), "html")
-            if self.destination in sources:
-                raise same_path_error(self.destination)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the captures, write the files, and return the summary."""
@@ -97,22 +92,15 @@ class HotThreadsDigestOperator(ServiceOperator):
         """Read the rendered arguments; refuse the destination of a task that is mapped beside."""
         from datetime import datetime, timezone
 
-        from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+        from airflow_provider_mediaops.cluster.capture.files import own_destination
         from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan
         from airflow_provider_mediaops.cluster.digest.period import read_period
-        from airflow_provider_mediaops.storage.ownership import owner_of, refuse_shared_destination
         from airflow_provider_mediaops.storage.paths import absolute
 
         period = read_period(self.since, self.until, datetime.now(timezone.utc))
-        destination = absolute(read_path("destination", self.destination), "destination", self.log.warning)
         sources = tuple(absolute(source, "source", self.log.warning) for source in _sources(self.source))
-        self.destination = destination
-        plan = DigestPlan(sources, destination, period)
-        stem = capture_paths(destination, "json")["json"].removesuffix(".json")
-        refuse_shared_destination(
-            stem, owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)}), "digest"
-        )
-        return plan
+        self.destination = own_destination(self.destination, context, "digest", self.log.warning)
+        return DigestPlan(sources, self.destination, period)
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage import digest_lineage

@@ -66,12 +66,6 @@ class DatasetLink(BaseOperatorLink):
         return _tab_of(ti_key, "asset_events" if operator.outlets else "xcom")
 
 
-class HotThreadsDigestLink(DatasetLink):
-    """Leads from a digest of captures to what describes it, as :class:`DatasetLink` does from a dataset."""
-
-    name = "Hot threads digest"
-
-
 def _tab_of(ti_key: Any, tab: str) -> str:
     """Return the address of a tab of a task instance; empty if the task has not succeeded."""
     from airflow_provider_mediaops.report_urls import NOT_MAPPED, tab_url

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.cluster.capture.json_file import read_head
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.capture.plan import TakenFor
+from airflow_provider_mediaops.cluster.capture.reading import read_head
 from airflow_provider_mediaops.cluster.page.document import page
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.plugin.reading import NoFileError, find_file, report_in

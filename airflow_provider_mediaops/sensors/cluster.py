@@ -17,11 +17,9 @@ class ClusterCpuSensor(ServiceSensor):
     """
     Wait until nodes of a search cluster run hot, and return them with their CPU, the hottest first.
 
-    Each is a dictionary with ``node_id``, ``name``, ``host``, ``percent`` and ``source``: the measure of the CPU, which
-    ``cpu_measure`` of the connection chooses (``os``: the machine, ``process``: the node's own process, ``cgroup``: its
-    container against the limit). A node without a figure for its CPU never counts as idle. From the first high reading
-    on, the sensor reads until it knows whether the nodes stay hot, also with ``mode="reschedule"``: one poke then takes
-    up to ``sustained_for``.
+    Each is a :class:`~airflow_provider_mediaops.results.HotNodeReading`. A node without a figure for its CPU never
+    counts as idle. From the first high reading on, the sensor reads until it knows whether the nodes stay hot, also
+    with ``mode="reschedule"``: one poke then takes up to ``sustained_for``.
 
     :param threshold: CPU in percent: 0, or 1 to 100 (85, not 0.85).
     :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; with 0 a

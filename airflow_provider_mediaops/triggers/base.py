@@ -186,17 +186,12 @@ def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
     """
     Return the class of a trigger and its arguments, each of which it keeps in an attribute of the same name.
 
-    Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructors: a
-    subclass may pass further arguments on to its base class.
+    Airflow identifies a trigger that watches an asset by a hash of this, so they have the order of the constructor.
     """
     kind = type(trigger)
-    names: list[str] = []
-    for each in (each for each in kind.__mro__ if "__init__" in vars(each)):
-        parameters = signature(each).parameters.values()
-        names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD] + names
-        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-            break
-    return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(trigger, name) for name in names}
+    return f"{kind.__module__}.{kind.__qualname__}", {
+        name: getattr(trigger, name) for name in signature(kind).parameters
+    }
 
 
 def can_defer(task: BaseOperator, trigger: BaseTrigger) -> bool:
@@ -258,11 +253,3 @@ def value_of(event: object) -> Any:
         raise error_from_dict(error)
     version = fields.get("version")
     raise InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")
-
-
-def summary_of(event: object) -> dict[str, Any]:
-    """Return the summary in an event, or raise its error, as :func:`value_of` does; called in the task."""
-    summary = value_of(event)
-    if not isinstance(summary, dict):
-        raise InvalidReplyError("The trigger sent a summary that this version of the provider cannot read.")
-    return summary

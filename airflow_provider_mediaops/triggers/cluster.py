@@ -122,13 +122,11 @@ class HighCpuTrigger(BaseEventTrigger):
 
     An ``AssetWatcher`` runs it for ever, and each spike is one event.
 
-    The payload of an event has ``nodes`` (dictionaries with ``node_id``, ``name``, ``host``, ``percent`` and
-    ``source``, the measure of the CPU; the hottest first, and of very many nodes, the hottest), ``node_count``,
-    ``threshold``, ``sustained_for``, ``cluster_conn_id`` and ``at``. A spike begins when a node has been hot for long
-    enough, and is over when a reading shows the node below ``clear_below``; other nodes have spikes of their own. With
-    ``require="all"`` the nodes have spikes together. Errors are never events: they are logged, once per change of
-    state, and the watch continues with growing pauses; also if the connection is missing or wrong, until it is
-    corrected.
+    The payload of an event names the nodes; see :class:`~airflow_provider_mediaops.results.HotNodesEvent`. A spike
+    begins when a node has been hot for long enough, and is over when a reading shows the node below ``clear_below``;
+    other nodes have spikes of their own. With ``require="all"`` the nodes have spikes together. Errors are never
+    events: they are logged, once per change of state, and the watch continues with growing pauses; also if the
+    connection is missing or wrong, until it is corrected.
 
     From Airflow 3.3 on, the hot nodes are kept in the asset's state store, under a key made of the arguments, so that a
     restart of the triggerer does not repeat events. They are kept by a reading some seconds after the event, when the

@@ -151,11 +151,8 @@ class Poll:
         try:
             reading = self._hook.reading(lambda ask: ask(node_stats(asked)), asyncio.get_running_loop().time)
             outcome = await self._hook.arun(reading)
-        except MediaOpsError as error:
-            outcome = error
         except Exception as error:  # noqa: BLE001 every error is the waiters'
-            outcome = RuntimeError(f"The CPU of the nodes could not be read: {type(error).__name__}.")
-            outcome.__cause__ = error
+            outcome = error
         await self._distribute(asked, outcome)
 
     async def _distribute(self, asked: Nodes, outcome: NodeStats | Exception) -> None:
@@ -221,7 +218,9 @@ class SharedReadings:
         if self.answer.cancelled():
             raise NoTurnError("The reading would come too long after the time limit.")
         outcome = self.answer.result()
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, MediaOpsError):
             # Each raises an error of its own: one that many raise would collect the traces of all.
             raise copy.copy(outcome) from outcome.__cause__
+        if isinstance(outcome, Exception):
+            raise outcome
         return outcome

@@ -17,7 +17,8 @@ import pytest
 from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.books.api import BOOK_RULES, get_book, get_books, get_key_usage
 from airflow_provider_mediaops.books.models import Status
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, cluster_version, node_stats
+from airflow_provider_mediaops.cluster.api import cluster_version, node_stats
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     QuotaExceededError,

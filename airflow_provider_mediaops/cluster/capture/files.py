@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_mediaops.arguments import read_path
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
 from airflow_provider_mediaops.cluster.capture.summary import hottest_sentence, summary_of
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.files import check_writable, write_whole
-from airflow_provider_mediaops.storage.paths import is_local, lasting, path_of
+from airflow_provider_mediaops.storage.ownership import owner_of, refuse_shared_destination
+from airflow_provider_mediaops.storage.paths import absolute, is_local, lasting, path_of
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
     from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.capture.plan import TakenFor
 
 
+def own_destination(destination: object, context: Context, what: str, warn: Callable[[str], None]) -> str:
+    """Return a rendered destination as any process can open it; refuse that of a task that is mapped beside."""
+    path = absolute(read_path("destination", destination), "destination", warn)
+    # The name without the suffix of a format: whatever the formats, it stands for the files of one task.
+    stem = capture_paths(path, "txt")["txt"].removesuffix(".txt")
+    owner = owner_of(context, {"map_index": getattr(context.get("ti"), "map_index", None)})
+    refuse_shared_destination(stem, owner, what)
+    return path
+
+
+@dataclass(slots=True)
 class CaptureFiles:
     """
     The files of one or several captures of a spike: some for each capture, and one page for all.
@@ -26,22 +42,15 @@ class CaptureFiles:
     format, is an InvalidArgumentError.
     """
 
-    def __init__(
-        self,
-        destination: str,
-        formats: str | Sequence[str],
-        log: Any,
-        *,
-        captures: int = 1,
-        taken_for: TakenFor | None = None,
-    ) -> None:
-        self._destination = destination
-        self._formats = formats
-        self._captures = captures
-        self._taken_for = taken_for
-        self._log = log
+    destination: str
+    formats: str | Sequence[str]
+    log: Any
+    captures: int = 1
+    taken_for: TakenFor | None = None
+    _for_page: list[Capture] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
         self._paths(1)
-        self._for_page: list[Capture] = []
 
     @property
     def shows_statistics(self) -> bool:
@@ -78,21 +87,21 @@ class CaptureFiles:
 
         stats = self._for_page[0].stats
         title = f"Hot threads of {stats.cluster_name}" if stats and stats.cluster_name else "Hot threads"
-        html = page(self._for_page, title=title, taken_for=self._taken_for)
+        html = page(self._for_page, title=title, taken_for=self.taken_for)
         path = path_of(self._paths(1)["html"])
         write_whole(path, html.encode())
-        self._log.info("Wrote the page of %s: %s", counted(len(self._for_page), "capture"), lasting(path))
+        self.log.info("Wrote the page of %s: %s", counted(len(self._for_page), "capture"), lasting(path))
         self._for_page.clear()
 
     def _paths(self, number: int) -> dict[str, str]:
-        return capture_paths(self._destination, self._formats, number if self._captures > 1 else None)
+        return capture_paths(self.destination, self.formats, number if self.captures > 1 else None)
 
     def _log_capture(self, capture: Capture, paths: Mapping[str, str]) -> None:
         for warning in capture.warnings():
-            self._log.warning("%s", warning)
+            self.log.warning("%s", warning)
         where = _joined(paths) if paths else "for the page"
         nodes = counted(len(capture.report.nodes), "node")
-        self._log.info("Captured the hot threads of %s: %s; %s", nodes, where, hottest_sentence(capture))
+        self.log.info("Captured the hot threads of %s: %s; %s", nodes, where, hottest_sentence(capture))
 
 
 def _joined(paths: Mapping[str, str]) -> str:

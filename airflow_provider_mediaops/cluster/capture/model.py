@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cluster.api import EMPTY_REPORT, hot_threads, node_stats
-from airflow_provider_mediaops.cluster.capture.json_file import json_of
+from airflow_provider_mediaops.cluster.api import hot_threads, node_stats
 from airflow_provider_mediaops.cluster.comparison import compare
-from airflow_provider_mediaops.cluster.folded import folded
+from airflow_provider_mediaops.cluster.errors import EMPTY_REPORT
+from airflow_provider_mediaops.cluster.folded import folded, measures
+from airflow_provider_mediaops.cluster.kinds_of_work import works_of
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, is_plain, node_list
 from airflow_provider_mediaops.cluster.text import listed
 from airflow_provider_mediaops.exceptions import (
@@ -30,7 +33,7 @@ from airflow_provider_mediaops.http.exchange import Blocking
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.capture.plan import Reason
     from airflow_provider_mediaops.cluster.comparison import HotKind
-    from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.hot_threads.model import HotNode, HotThreadsReport, Unparsed
     from airflow_provider_mediaops.cluster.models import NodeStats
     from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
     from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 # How a text that may hold surrogates becomes bytes.
 _PACKED = ("utf-8", "surrogatepass")
 _MISSING = "A node that does not exist, failed, or did not answer within timeout has no section in it."
+# In the JSON file. Merges of each shard are a kind of their own.
+_MOST_KINDS = 100
 _HEADER = re.compile(r"^[ \t]*:::.*$", re.MULTILINE)
 
 
@@ -109,8 +114,8 @@ class Capture:
         if format == "txt":
             return self.text.encode("utf-8", "surrogateescape")
         if format == "json":
-            return json_of(self)
-        return folded([self.report], kinds_first=format == "kinds").encode()
+            return _json_of(self)
+        return folded([self.report], measures([self.report]), kinds_first=format == "kinds").encode()
 
     def warnings(self) -> list[str]:
         """Return sentences about everything unusual in this capture."""
@@ -130,6 +135,39 @@ class Capture:
         gap = f"{self.stats.gap}." if self.stats and self.stats.gap else ""
         missing = f"Not in the report: {listed(self.missing, 20)}. {_MISSING}" if self.missing else ""
         return (*self.remarks, *filter(None, (gap, missing)))
+
+
+def _json_of(capture: Capture) -> bytes:
+    """Return the content of the JSON file."""
+    taken = capture.taken or capture.report.taken
+    parts = {
+        # First, so that a reader who needs no more than this finds it in the first bytes of a large file.
+        "capture": {
+            "taken": taken and taken.isoformat(timespec="milliseconds"),
+            "reason": capture.reason,
+            "cause": capture.cause,
+            "nodes_asked": capture.selectors and list(capture.selectors),
+        },
+        "running_tasks": capture.running_tasks and capture.running_tasks.to_dict(),
+        "statistics": capture.statistics,
+        "kinds": [kind.to_dict() for kind in capture.kinds[:_MOST_KINDS]],
+        "nodes": capture.report.nodes,
+        "unparsed": capture.report.unparsed,
+    }
+    known = {name: part for name, part in parts.items() if part is not None}
+    written = BytesIO()
+    # Piece by piece, and node by node: all at once take several times the memory of the text.
+    for piece in json.JSONEncoder(indent=1, allow_nan=False, default=_plain).iterencode(known):
+        written.write(piece.encode("ascii"))
+    return written.getvalue()
+
+
+def _plain(part: HotNode | Unparsed) -> dict[str, Any]:
+    """Return a part of a report in plain values, with the kinds of work of each thread."""
+    values = part.to_dict()
+    for thread, shown in zip(getattr(part, "threads", ()), values.get("threads", ()), strict=True):
+        shown["kinds"] = [work.to_dict() for work in works_of(thread)]
+    return values
 
 
 def reports_of(captures: Iterable[Capture]) -> Iterator[HotThreadsReport]:

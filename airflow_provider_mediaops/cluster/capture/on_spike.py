@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.cluster.api import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.capture.model import take_capture
 from airflow_provider_mediaops.cluster.capture.plan import why
 from airflow_provider_mediaops.cluster.capture.summary import bounded
+from airflow_provider_mediaops.cluster.errors import EMPTY_REPORT
 from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
 from airflow_provider_mediaops.cluster.statistics import MOST_SECONDS, read_statistics
 from airflow_provider_mediaops.cluster.text import listed

@@ -6,7 +6,7 @@ It loads no requests: operator and notifier check their arguments with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -149,11 +149,8 @@ def check_capture(given: Mapping[str, Any], is_unknown: Callable[..., bool], def
 
 def read_plan(given: Mapping[str, Any], default_timeout: float = 0.0) -> tuple[CapturePlan, float]:
     """Make the plan of the captures, and return it with the longest time to wait for a spike, in seconds."""
-
-    def only(names: Iterable[str]) -> dict[str, Any]:
-        return {name: given[name] for name in names if name in given}
-
-    query, wait = HotThreadsQuery(**only(QUERY_DEFAULTS)), {**_WAIT, **only(_WAIT)}
+    query = HotThreadsQuery(**{name: given[name] for name in QUERY_DEFAULTS if name in given})
+    wait = {name: given.get(name, default) for name, default in _WAIT.items()}
     watch, limit = None, 0.0
     if given.get("when_cpu_above") is not None:
         threshold = read_percentage("when_cpu_above", given["when_cpu_above"])
@@ -166,8 +163,8 @@ def read_plan(given: Mapping[str, Any], default_timeout: float = 0.0) -> tuple[C
             )
     elif waits := [name for name, default in _WAIT.items() if wait[name] != default]:
         raise InvalidArgumentError(f"{' and '.join(waits)} are about the wait for a spike: give when_cpu_above, too.")
-    own = only(field.name for field in fields(CapturePlan))
-    return CapturePlan(query, watch, **own), limit
+    own = [field.name for field in fields(CapturePlan)]
+    return CapturePlan(query, watch, **{name: given[name] for name in own if name in given}), limit
 
 
 def _read_time(name: str, value: object) -> float:

@@ -143,16 +143,9 @@ def _label(node: HotNode) -> str | None:
 
 def _group(node: NodeTasks, group: TaskGroup) -> dict[str, Any]:
     # Neither the query nor its shape: an XCom is read by others than the files.
-    return {
-        "node": name_of(node.label),
-        "action": name_of(group.action),
-        "opaque_id": name_of(group.opaque_id),
-        "index": name_of(group.index),
-        "seen": group.seen,
-        "running": group.running,
-        "longest_ms": group.longest_ms,
-        "cpu_share_percent": group.cpu_share_percent,
-    }
+    names = {name: name_of(getattr(group, name)) for name in ("action", "opaque_id", "index")}
+    figures = {name: getattr(group, name) for name in ("seen", "running", "longest_ms", "cpu_share_percent")}
+    return {"node": name_of(node.label), **names, **figures}
 
 
 def _kind(kind: HotKind) -> dict[str, Any]:
@@ -165,14 +158,9 @@ def _kind(kind: HotKind) -> dict[str, Any]:
 
 
 def _hot(node: HotNode, thread: HotThread) -> dict[str, Any]:
-    is_memory = thread.kind == "mem"
-    shown: dict[str, Any] = {
-        "node": _label(node),
-        "percent": None if is_memory else thread.amount,
-        "thread": name_of(thread.name),
-    }
-    if is_memory:
-        shown["bytes"] = thread.amount
+    shown: dict[str, Any] = {"node": _label(node), "percent": thread.amount, "thread": name_of(thread.name)}
+    if thread.kind == "mem":
+        shown |= {"percent": None, "bytes": thread.amount}
     # The split of Elasticsearch from 7.16 on; neither is CPU.
     for name in ("other_percent", "idle_percent"):
         if (percent := getattr(thread, name)) is not None:

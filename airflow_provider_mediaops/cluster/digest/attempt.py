@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+from airflow_provider_mediaops.cluster.capture.reading import NoReportError
 from airflow_provider_mediaops.cluster.digest.findings import document_of, folded_of, result_of
-from airflow_provider_mediaops.cluster.digest.period import Period, check_sources, same_path_error
+from airflow_provider_mediaops.cluster.digest.period import Period, check_sources
 from airflow_provider_mediaops.cluster.digest.source import find_captures, is_digest, name_of, read_captures
 from airflow_provider_mediaops.cluster.digest.sums import Digest
-from airflow_provider_mediaops.cluster.report_files import NoReportError
 from airflow_provider_mediaops.cluster.text import listed
-from airflow_provider_mediaops.exceptions import PermanentError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
 from airflow_provider_mediaops.progress import ProgressLog, counted
 from airflow_provider_mediaops.storage.files import check_writable, write_whole
 from airflow_provider_mediaops.storage.formats import json_line
@@ -35,7 +35,7 @@ _NO_CAPTURE = "holds no .txt or .json file of a capture"
 
 @dataclass(frozen=True, slots=True)
 class DigestPlan:
-    """Which captures to sum up, and the files to write, which may be none of those that are read."""
+    """Which captures to sum up, and the files to write."""
 
     sources: tuple[str, ...]  # folders, patterns and files, with their stores; local paths are absolute
     destination: str  # the path of the page; the suffix is exchanged for that of each file
@@ -43,9 +43,6 @@ class DigestPlan:
 
     def __post_init__(self) -> None:
         check_sources(self.sources)
-        own = {name_of(path) for path in (*self.paths.values(), self.destination)}
-        if not own.isdisjoint(map(name_of, self.sources)):
-            raise same_path_error(self.destination)
 
     @property
     def paths(self) -> dict[str, str]:
@@ -66,9 +63,7 @@ def make_digest(
 
     ``check_stop`` is called before each capture; it raises if the task is to end.
     """
-    digest, progress = Digest(plan.period), ProgressLog(log)
-    if not (files := _find(plan)):
-        raise _nothing(plan, digest, 0)
+    digest, progress, files = Digest(plan.period), ProgressLog(log), _find(plan)
     for path in plan.paths.values():
         check_writable(path_of(path))
     for read, capture in enumerate(files, 1):
@@ -87,7 +82,9 @@ def _find(plan: DigestPlan) -> list[FoundCapture]:
     found = find_captures(plan.sources)
     stem = name_of(plan.paths["json"]).removesuffix(".json")
     if any(each.stem == stem and not is_digest(each) for each in found):
-        raise same_path_error(plan.destination)
+        raise InvalidArgumentError(
+            f"destination {plan.destination!r} is the source, too, which the digest would replace: choose another file."
+        )
     return [each for each in found if each.stem != stem]
 
 
@@ -95,14 +92,11 @@ def _add(digest: Digest, capture: FoundCapture, warn: Callable[[str], None]) -> 
     try:
         found = read_captures(capture, digest.period, warn)
     except NoReportError as error:
-        digest.add_damaged(capture.name, str(error))
+        digest.damaged.append((capture.name, str(error)))
         warn(f"Left out {capture.name}: {error}.")
-        return
-    for sums in found:
-        if sums is None:
-            digest.outside += 1
-        else:
-            digest.add(sums)
+    else:
+        for each in found:
+            digest.add(each)
 
 
 def _write(plan: DigestPlan, digest: Digest) -> dict[str, Any]:
@@ -125,10 +119,10 @@ def _nothing(plan: DigestPlan, digest: Digest, number: int) -> PermanentError:
     reasons = []
     if digest.outside:
         reasons.append(f"{digest.outside:,} are of another time: see since and until")
-    if before := sum(frames.captures for frames in digest.before.values()):
+    if before := sum(profile.captures for profile in digest.before.values()):
         reasons.append(f"{before:,} are of the period before")
     if digest.damaged:
-        reasons.append("{:,} are damaged; the first, {}: {}".format(digest.damaged_count, *digest.damaged[0]))
+        reasons.append("{:,} are damaged; the first, {}: {}".format(len(digest.damaged), *digest.damaged[0]))
     why = (
         f"holds {counted(number, 'file')}, but no capture that counts ({'; '.join(reasons)})"
         if reasons

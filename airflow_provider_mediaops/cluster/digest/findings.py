@@ -12,7 +12,7 @@ from airflow_provider_mediaops.cluster.kinds_of_work import is_wait, label_of_id
 from airflow_provider_mediaops.json_text import storable
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.sums import Digest, Frames, Profile, ProfileKey, Row, SpanSums
+    from airflow_provider_mediaops.cluster.digest.sums import Cell, Digest, Profile, ProfileKey, Row, SpanSums
 
 StackSpans = tuple[tuple[str, ...], dict[int, float]]
 """A stack, with the pool before its frames, and its amount by the beginning of a span of time."""
@@ -32,7 +32,8 @@ _MOST_FRAMES = _MOST_TASKS = 200
 _MOST_GONE = 50
 _MOST_PLACES = 5
 _MOST_IN_RESULT = 5
-_MOST_DAMAGED_IN_RESULT = 20
+#: How many damaged files are named: by the JSON file and the page, and by the result.
+MOST_DAMAGED, _MOST_DAMAGED_IN_RESULT = 1_000, 20
 # What the result of a task has of each.
 _OF_WORK = ("series", "kind", "work", "label", "captures", "of", "share_percent")
 _OF_FRAME = ("series", "kind", "frame", "captures", "of", "share_percent", "nodes", "new", "pools")
@@ -49,7 +50,7 @@ def keys_of(digest: Digest) -> list[ProfileKey]:
 
     def place(key: ProfileKey) -> tuple[int, int, str, str]:
         series, measure = key
-        return order.index(series), -digest.profiles[key].frames.captures, measure.kind, measure.unit
+        return order.index(series), -digest.profiles[key].captures, measure.kind, measure.unit
 
     return sorted(digest.profiles, key=place)
 
@@ -75,58 +76,56 @@ def document_of(digest: Digest, sources: Iterable[str]) -> dict[str, Any]:
             "captures": digest.captures,
             "outside": digest.outside,
             "time_from": digest.time_sources,
-            "damaged": digest.damaged_count,
+            "damaged": len(digest.damaged),
             "span_seconds": digest.width,
         },
         "profiles": profiles,
-        "damaged": [{"file": file, "reason": reason} for file, reason in digest.damaged],
+        "damaged": [{"file": file, "reason": reason} for file, reason in digest.damaged[:MOST_DAMAGED]],
     }
 
 
 def _profile(digest: Digest, key: ProfileKey) -> dict[str, Any]:
     profile, before = digest.profiles[key], digest.before.get(key)
-    frames, tasks = profile.frames, profile.tasks
     return {
         "series": key[0],
         "kind": key[1].kind,
         "unit": key[1].unit,
-        "captures": frames.captures,
+        "captures": profile.captures,
         "captures_before": before.captures if before else 0,
         "first": moment(profile.first),
         "last": moment(profile.last),
-        "frames": [_frame(name, row, frames, before) for name, row in _ranked(frames)[:_MOST_FRAMES]],
-        "frames_may_lack": frames.rows.error,
-        "gone": _gone(frames, before) if before and not frames.rows.error else [],
+        "frames": [_frame(name, row, profile, before) for name, row in _ranked(profile)[:_MOST_FRAMES]],
+        "frames_may_lack": profile.frames.error,
+        "gone": _gone(profile, before) if before and not profile.frames.error else [],
         "works": [
-            {"work": work, "label": label_of_id(work), "captures": captures, "of": frames.captures, **over_time}
-            for work, captures, over_time in _over_time(profile.works, frames)
+            {"work": work, "label": label_of_id(work), "captures": captures, "of": profile.captures, **over_time}
+            for work, captures, over_time in _over_time(profile.works, profile)
         ],
-        "pools": [{"pool": pool, **over_time} for pool, _, over_time in _over_time(profile.pools, frames)],
+        "pools": [{"pool": pool, **over_time} for pool, _, over_time in _over_time(profile.pools, profile)],
         "spans": _spans(profile.spans),
-        "tasks": [_task(names, row, profile) for names, row in tasks.ranked()[:_MOST_TASKS]],
-        "tasks_may_lack": tasks.error,
+        "tasks": [_task(names, row, profile) for names, row in profile.tasks.ranked()[:_MOST_TASKS]],
+        "tasks_may_lack": profile.tasks.error,
         "captures_with_tasks": profile.captures_with_tasks,
     }
 
 
-def _over_time(table: SpanSums[str], frames: Frames) -> list[tuple[str, float, dict[str, Any]]]:
+def _over_time(table: SpanSums[str], profile: Profile) -> list[tuple[str, int, dict[str, Any]]]:
     """Return the names of a table, those of the highest amounts first, with their captures, share and spans."""
     return [
-        (name, captures, {"share_percent": _share(amount, frames), "spans": _spans(table.rows[name])})
+        (name, captures, {"share_percent": _share(amount, profile), "spans": _spans(table.rows[name])})
         for name, captures, amount in table.ranked()
     ]
 
 
-def _spans(row: dict[int, list[float]]) -> list[dict[str, Any]]:
+def _spans(row: dict[int, Cell]) -> list[dict[str, Any]]:
     return [
-        {"since": moment(span), "captures": captures, "amount": amount}
-        for span, (captures, amount) in sorted(row.items())
+        {"since": moment(span), "captures": cell.captures, "amount": cell.amount} for span, cell in sorted(row.items())
     ]
 
 
-def _ranked(frames: Frames) -> list[tuple[str, Row]]:
+def _ranked(profile: Profile) -> list[tuple[str, Row]]:
     """Return the frames: those at work first, in the order of their captures; those in which threads wait last."""
-    ranked = [(key[0], row) for key, row in frames.rows.ranked()]
+    ranked = [(key[0], row) for key, row in profile.frames.ranked()]
     return sorted(ranked, key=lambda item: _is_wait(item[0]))
 
 
@@ -134,26 +133,26 @@ def _is_wait(name: str) -> bool:
     return name == NO_STACK or is_wait(name)
 
 
-def _frame(name: str, row: Row, frames: Frames, before: Frames | None) -> dict[str, Any]:
-    earlier = before.rows.rows.get((name,)) if before else None
+def _frame(name: str, row: Row, profile: Profile, before: Profile | None) -> dict[str, Any]:
+    earlier = before.frames.rows.get((name,)) if before else None
     seen = earlier.captures if earlier else 0
     return {
         "frame": name,
         "waits": _is_wait(name),
         **_seen(row),
-        "of": frames.captures,
-        "share_percent": _share(row.amount, frames),
+        "of": profile.captures,
+        "share_percent": _share(row.amount, profile),
         "amount": row.amount,
         "node_names": list(_most(row.nodes)),
         "captures_before": seen if before else None,
         "of_before": before.captures if before else None,
         # A frame that was dropped from the rows of the period before may have been there.
-        "new": bool(before and not seen and not before.rows.error),
+        "new": bool(before and not seen and not before.frames.error),
     }
 
 
-def _gone(frames: Frames, before: Frames) -> list[dict[str, Any]]:
-    gone = [(name, row) for name, row in _ranked(before) if (name,) not in frames.rows.rows]
+def _gone(profile: Profile, before: Profile) -> list[dict[str, Any]]:
+    gone = [(name, row) for name, row in _ranked(before) if (name,) not in profile.frames.rows]
     return [
         {
             "frame": name,
@@ -190,9 +189,9 @@ def _seen(row: Row) -> dict[str, Any]:
     }
 
 
-def _share(amount: float, frames: Frames) -> float:
+def _share(amount: float, profile: Profile) -> float:
     """Return the share of all captures together, in percent."""
-    return round(100 * amount / frames.amount, 2) if frames.amount else 0.0
+    return round(100 * amount / profile.amount, 2) if profile.amount else 0.0
 
 
 def _most(counts: dict[str, int]) -> dict[str, int]:
@@ -285,7 +284,7 @@ def folded_of(digest: Digest) -> str:
         for path, spans in [*kept, *left_of(profile, kept)]:
             weight = sum(spans.values())
             # Beyond what sums of rounded figures differ by.
-            if weight > 1e-6 * (1 + profile.frames.amount):
+            if weight > 1e-6 * (1 + profile.amount):
                 lines.append(f"{';'.join(map(on_one_line, (root, *path)))} {max(1, round(weight))}\n")
     return "".join(lines)
 
@@ -293,17 +292,18 @@ def folded_of(digest: Digest) -> str:
 def kept_stacks(profile: Profile) -> list[StackSpans]:
     """Return the stacks that are shown, the heaviest first: as many as are kept in any case."""
     rows = profile.stacks.rows
-    return [
-        (path, {span: amount for span, (_, amount) in rows[path].items()})
-        for path, *_ in profile.stacks.ranked()[:MOST_STACKS]
-    ]
+    return [(path, _amounts(rows[path])) for path, *_ in profile.stacks.ranked()[:MOST_STACKS]]
 
 
 def left_of(profile: Profile, shown: Iterable[StackSpans]) -> list[StackSpans]:
     """Return what is left of each pool beside the stacks that are shown, as one stack a pool."""
-    left = {pool: {span: amount for span, (_, amount) in row.items()} for pool, row in profile.pools.rows.items()}
+    left = {pool: _amounts(row) for pool, row in profile.pools.rows.items()}
     for path, spans in shown:
         rest = left.get(path[0], {})
         for span in spans.keys() & rest.keys():
             rest[span] -= spans[span]
     return [((pool, PRUNED), rest) for pool, rest in left.items()]
+
+
+def _amounts(row: dict[int, Cell]) -> dict[int, float]:
+    return {span: cell.amount for span, cell in row.items()}

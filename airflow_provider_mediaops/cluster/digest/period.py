@@ -52,13 +52,6 @@ def read_period(since: object, until: object, now: datetime | None = None) -> Pe
     return Period(*(moment.timestamp() if moment else None for moment in (start, end)))
 
 
-def same_path_error(destination: str) -> InvalidArgumentError:
-    """Return the error of a digest that would replace what it reads."""
-    return InvalidArgumentError(
-        f"destination {destination!r} is the source, too, which the digest would replace: choose another file."
-    )
-
-
 def check_sources(sources: Iterable[str]) -> None:
     """Raise InvalidArgumentError for a source without a folder, so that nobody reads a whole disk by mistake."""
     for source in sources:

@@ -6,21 +6,26 @@ No more of the files is read than is needed, and of damaged ones the reason is s
 
 from __future__ import annotations
 
-import errno
+import codecs
 import os
 import re
-import stat
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_mediaops.cluster.capture.json_file import read_head, taken_of
-from airflow_provider_mediaops.cluster.digest.sums import SERIES_OF_REASON, CaptureSums, TimeSource, task_rows
+from airflow_provider_mediaops.cluster.capture.reading import (
+    MAX_REPORT_BYTES,
+    NoReportError,
+    read_head,
+    read_reports,
+    taken_of,
+)
+from airflow_provider_mediaops.cluster.digest.sums import ReadCapture
 from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
 from airflow_provider_mediaops.cluster.plain_values import text_of, value_at
-from airflow_provider_mediaops.cluster.report_files import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.gunzip import inflated
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.storage.errors import naming_path
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_mediaops.cluster.digest.period import Period
+    from airflow_provider_mediaops.cluster.digest.sums import Series, TimeSource
 
 _TEXT, _JSON, _GZIP = ".txt", ".json", ".gz"
 _FIELDS = {_TEXT: "text", _JSON: "json"}
@@ -38,15 +44,14 @@ _FIELDS = {_TEXT: "text", _JSON: "json"}
 _DRAWN = (".html", ".folded", ".kinds")
 _PATTERN = frozenset("*?[")
 _GZIP_START = b"\x1f\x8b"
+# The captures of a spike, and those of a schedule, by the reason in their JSON files.
+_SERIES: dict[str | None, Series] = {"spike": "spike", "at_once": "scheduled", "time_limit": "scheduled"}
 #: How many bytes of a JSON file are read to see whether it is of another time.
 HEAD_BYTES = 1 << 16
 # So the JSON file of a digest begins.
 _DIGEST = re.compile(rb'\s*\{\s*"digest"')
 # No report, deleted, or not readable by this user: the capture's other file may do.
 _UNUSABLE = (NoReportError, FileNotFoundError, PermissionError)
-
-Found = list["CaptureSums | None"]
-"""The captures of the files of one name; None for one of another time."""
 
 
 class FoundFile(NamedTuple):
@@ -67,14 +72,15 @@ class FoundFile(NamedTuple):
 
         Raise NoReportError if it is damaged gzip or no regular file, and OSError, which names it, if it cannot be read.
         """
+        if is_local(self.store):
+            _check_regular(Path(self.path))
         with naming_path(self.name, "read"):
             if is_local(self.store):
-                data = _start_of(self.path, most)
+                with Path(self.path).open("rb") as file:
+                    data = file.read(most)
             else:
                 data = self.store.fs.cat_file(self.path, start=0, end=most)
-        if data is None:
-            raise NoReportError("it is not a regular file")
-        return _plain(data, most)
+        return _plain(data, most).removeprefix(codecs.BOM_UTF8)
 
 
 class FoundCapture(NamedTuple):
@@ -177,17 +183,11 @@ def _stem_of(name: str, *, is_chosen: bool) -> tuple[str, str]:
     return (name, _TEXT) if is_chosen and not plain.endswith(_DRAWN) else (name, "")
 
 
-def _start_of(path: str, most: int) -> bytes | None:
-    """Read the beginning of a local file; None for a pipe, which would block, a device, and a circle of links."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        # No process listens at a socket, and a name may lead to itself: neither is read by another try.
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            return None
-        raise
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+def _check_regular(path: Path) -> None:
+    """Refuse a pipe, which would block, a device, which may have no end, and a link that leads to no file."""
+    # A folder stands for all below it, which this user may not list: to open it says so.
+    if not path.is_file() and not path.is_dir() and os.path.lexists(path):
+        raise NoReportError("it is not a regular file")
 
 
 def _plain(data: bytes, most: int) -> bytes:
@@ -216,13 +216,13 @@ def is_digest(files: FoundCapture) -> bool:
     return False
 
 
-def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> Found:
+def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], None]) -> list[ReadCapture]:
     """
     Read a capture, or those that were appended to one another in one text.
 
-    Its JSON file says when and why it was taken, and holds the report. If there is none, or it is damaged, the text is
-    read: its reports say when, and if they do not, the time of the file counts. Raise NoReportError if neither can be
-    read.
+    Its JSON file says when and why it was taken, and holds the report, which is not read if that was at another time.
+    If there is none, or it is damaged, the text is read: its reports say when, and if they do not, the time of the file
+    counts. Raise NoReportError if neither can be read.
     """
     damage = ""
     if files.json:
@@ -239,7 +239,7 @@ def read_captures(files: FoundCapture, period: Period, warn: Callable[[str], Non
         raise NoReportError(f"{_in_words(error)}{both}") from error
     if damage:
         warn(f"Read {files.text.name} without the .json file beside it: {damage}.")
-    return _sums(((report, *_time(report, files.text)) for report in reports), files.name, period)
+    return [ReadCapture(report, files.name, *_time_of(report, files.text)) for report in reports]
 
 
 def _in_words(error: Exception) -> str:
@@ -248,13 +248,13 @@ def _in_words(error: Exception) -> str:
     return "this user may not read it" if isinstance(error, PermissionError) else str(error)
 
 
-def _read_json(file: FoundFile, name: str, period: Period) -> Found:
+def _read_json(file: FoundFile, name: str, period: Period) -> list[ReadCapture]:
     start = file.read(HEAD_BYTES)
     if _DIGEST.match(start):
         return []
     taken = taken_of(read_head(start.decode("utf-8", "replace")))
-    if taken is not None and period.place_of(taken.timestamp()) == "outside":
-        return [None]
+    if taken and period.place_of(taken.timestamp()) == "outside":
+        return [ReadCapture(HotThreadsReport(), name, taken.timestamp(), "capture")]
     data = file.read(MAX_REPORT_BYTES + 1)
     if len(data) > MAX_REPORT_BYTES:
         raise NoReportError(f"it is larger than {MAX_REPORT_BYTES >> 20} MB, which no capture is")
@@ -269,30 +269,14 @@ def _read_json(file: FoundFile, name: str, period: Period) -> Found:
     if not report.understood:
         raise NoReportError("it is JSON, but not that of a capture, which has nodes")
     taken = taken_of(document)
-    time = (taken.timestamp(), "capture") if taken else _time(report, file)
-    return _sums([(report, *time)], name, period, document)
+    time: tuple[float, TimeSource] = (taken.timestamp(), "capture") if taken else _time_of(report, file)
+    series = _SERIES.get(text_of(value_at(document, "capture", "reason")), "unknown")
+    return [ReadCapture(report, name, *time, series, value_at(document, "running_tasks"))]
 
 
-def _time(report: HotThreadsReport, file: FoundFile) -> tuple[float | None, TimeSource]:
-    return (file.modified, "file") if report.taken is None else (report.taken.timestamp(), "report")
-
-
-def _sums(
-    reports: Iterable[tuple[HotThreadsReport, float | None, TimeSource]],
-    name: str,
-    period: Period,
-    document: object = None,
-) -> Found:
-    """Sum up reports, each with its time and where that is from."""
-    series = SERIES_OF_REASON.get(text_of(value_at(document, "capture", "reason")), "unknown")
-    found: Found = []
-    for report, taken, source in reports:
-        if taken is None:
-            raise NoReportError("neither the report nor its store says when it was taken")
-        if period.place_of(taken) == "outside":
-            found.append(None)
-            continue
-        tasks = task_rows(value_at(document, "running_tasks"), taken)
-        sums = CaptureSums(report=report, path=name, time=taken, time_source=source, series=series, tasks=tasks)
-        found.append(sums)
-    return found
+def _time_of(report: HotThreadsReport, file: FoundFile) -> tuple[float, TimeSource]:
+    if report.taken:
+        return report.taken.timestamp(), "report"
+    if file.modified is None:
+        raise NoReportError("neither the report nor its store says when it was taken")
+    return file.modified, "file"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import InitVar, dataclass, field
-from functools import lru_cache, partial
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure, kind_of, measures, method_of, stacks
@@ -22,6 +23,7 @@ from airflow_provider_mediaops.json_text import storable
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.period import Period
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
+    from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks
 
 KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
@@ -31,10 +33,7 @@ Series = Literal["scheduled", "spike", "unknown"]
 TimeSource = Literal["capture", "report", "file"]
 """Where the time of a capture is from: its JSON file, the time that the nodes print, or the time of its file."""
 
-#: The captures of a spike, and those of a schedule, by the reason in their JSON files.
-SERIES_OF_REASON: dict[str | None, Series] = {"spike": "spike", "at_once": "scheduled", "time_limit": "scheduled"}
-
-ProfileKey = tuple[str, Measure]
+ProfileKey = tuple[Series, Measure]
 """The series and the measure of a profile: amounts of different measures are never added up."""
 
 #: The lengths of a span of time, in seconds: each is a multiple of the one before.
@@ -49,8 +48,6 @@ OTHER_POOLS = "(other pools)"
 MOST_NAMED = 3
 #: How many pools or nodes a row names. Those beyond are not counted.
 MOST_PLACES = 200
-#: How many damaged files are named.
-MOST_DAMAGED = 1_000
 
 # Names that the compiler or the JVM numbers.
 _NUMBERED = re.compile(r"(lambda\$\w+?|GeneratedMethodAccessor|GeneratedConstructorAccessor|\$Proxy)\$?[0-9]{1,9}\b")
@@ -60,7 +57,17 @@ _DEEPEST = 250
 _LONGEST_NAME = 500
 # With file and line. What is longer was made up, and its beginning counts.
 _LONGEST_FRAME = 2_000
-_amounts: Callable[[], defaultdict[Any, float]] = partial(defaultdict, float)
+
+
+class ReadCapture(NamedTuple):
+    """A capture as it was read, and why it was taken."""
+
+    report: HotThreadsReport
+    path: str  # its file, for people
+    time: float  # when it was taken, in seconds since 1970
+    time_source: TimeSource
+    series: Series = "unknown"
+    running_tasks: object = None  # the tasks that ran meanwhile, as its JSON file has them
 
 
 @dataclass(slots=True)
@@ -78,11 +85,6 @@ class Row:
     longest_ms: float = 0.0  # of tasks, the longest time that one had existed
     cpu_ms: float = 0.0  # of tasks; 0 if no cluster said
 
-    @property
-    def weight(self) -> float:
-        """What decides between rows that were seen in as many captures."""
-        return self.amount or self.cpu_ms or self.longest_ms * 1e-9
-
     def merge(self, other: Row) -> None:
         """Add the sums of other captures."""
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
@@ -98,36 +100,33 @@ class Row:
                     counts[name] = counts.get(name, 0) + number
 
 
-@dataclass(slots=True, kw_only=True)
 class CaptureSums:
     """The sums of one capture. Threads of the most frequent kind count; all amounts are in the unit of its measure."""
 
-    report: InitVar[HotThreadsReport]
-    path: str  # its file, for people
-    time: float  # when it was taken, in seconds since 1970
-    time_source: TimeSource = "capture"
-    series: Series = "unknown"
-    tasks: dict[tuple[str, ...], Row] = field(default_factory=dict)  # by action, opaque id, index and shape
-    measure: Measure = field(init=False)
-    amount: float = field(default=0.0, init=False)  # of all threads of this kind
-    frames: dict[str, Row] = field(default_factory=dict, init=False)  # by the frame on top of a stack
-    pools: dict[str, float] = field(default_factory=_amounts, init=False)
-    # By the pool, then frames, outermost first.
-    stacks: dict[tuple[str, ...], float] = field(default_factory=_amounts, init=False)
-    works: dict[str, float] = field(default_factory=_amounts, init=False)  # by the id of a kind of work
-
-    def __post_init__(self, report: HotThreadsReport) -> None:
-        self.measure = measure = _measure_of(report)
-        for thread in (thread for node in report.nodes for thread in node.threads if kind_of(thread) == measure.kind):
-            for work in works_of(thread):
-                self.works[work.label.kind.id] += measure.amount(thread) * work.share
-        for stack in stacks(report, measure):
+    def __init__(self, read: ReadCapture) -> None:
+        self.measure = measure = _measure_of(read.report)
+        #: The amount of all threads of this kind.
+        self.amount = 0.0
+        #: By the frame on top of a stack.
+        self.frames: dict[str, Row] = {}
+        self.pools: defaultdict[str, float] = defaultdict(float)
+        #: By the pool, then frames, outermost first.
+        self.stacks: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        #: By the id of a kind of work.
+        self.works: defaultdict[str, float] = defaultdict(float)
+        #: By action, opaque id, index and shape.
+        self.tasks = _task_rows(read)
+        for thread in (thread for node in read.report.nodes for thread in node.threads):
+            if kind_of(thread) == measure.kind:
+                for work in works_of(thread):
+                    self.works[work.label.kind.id] += measure.amount(thread) * work.share
+        for stack in stacks(read.report, measure):
             names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
             self.amount += stack.part
             self.pools[pool] += stack.part
             whole = (pool, *names)
             self.stacks[whole] += stack.part
-            row = self.frames.setdefault(names[-1] if names else NO_STACK, Row(1, self.time, self.time))
+            row = self.frames.setdefault(names[-1] if names else NO_STACK, Row(1, read.time, read.time))
             row.amount += stack.part
             row.pools[pool] = row.nodes[stack.node[:_LONGEST_NAME]] = 1
 
@@ -141,41 +140,39 @@ def _measure_of(report: HotThreadsReport) -> Measure:
     return measure
 
 
-def task_rows(running: object, time: float) -> dict[tuple[str, ...], Row]:
-    """Return a row for each group of tasks that ran during a capture, by action, opaque id, index and shape."""
-    try:
-        nodes = RunningTasks.from_dict(running).nodes
-    except ValueError:
-        return {}
+def _task_rows(read: ReadCapture) -> dict[tuple[str, ...], Row]:
+    """Return a row for each group of tasks that ran during a capture."""
     rows: dict[tuple[str, ...], Row] = {}
-    for node in nodes:
-        for group in node.groups:
-            names = (group.action, group.opaque_id, group.index, group.shape)
-            key = tuple(storable(name or "", _LONGEST_NAME) for name in names)
-            row = rows.setdefault(key, Row(1, time, time))
-            row.running += group.running
-            row.queued += group.queued or 0
-            row.longest_ms = max(row.longest_ms, group.longest_ms)
-            row.cpu_ms += group.cpu_ms or 0.0
-            row.nodes[storable(node.label, _LONGEST_NAME)] = 1
-            if group.pool:
-                row.pools[group.pool] = 1
+    nodes: tuple[NodeTasks, ...] = ()
+    with suppress(ValueError):
+        nodes = RunningTasks.from_dict(read.running_tasks).nodes
+    for node, group in [(each, group) for each in nodes for group in each.groups]:
+        names = (group.action, group.opaque_id, group.index, group.shape)
+        key = tuple(storable(name or "", _LONGEST_NAME) for name in names)
+        row = rows.setdefault(key, Row(1, read.time, read.time))
+        row.running += group.running
+        row.queued += group.queued or 0
+        row.longest_ms = max(row.longest_ms, group.longest_ms)
+        row.cpu_ms += group.cpu_ms or 0.0
+        row.nodes[storable(node.label, _LONGEST_NAME)] = 1
+        if group.pool:
+            row.pools[group.pool] = 1
     return rows
 
 
 @lru_cache(_REMEMBERED_FRAMES)
-def stable_method(frame: str) -> str:
+def _stable_method(frame: str) -> str:
     """Return the method of a frame without anything that changes from run to run or from build to build."""
     return _NUMBERED.sub(r"\1", method_of(frame))
 
 
 def stable_methods(frames: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the methods of a stack, as :func:`stable_method` does; of a very deep one, only its two ends."""
+    """Return the methods of a stack without what changes from run to run; of a very deep one, only its two ends."""
     if len(frames) > _DEEPEST:
         half = _DEEPEST // 2
         return (*stable_methods(frames[:half]), "… frames left out …", *stable_methods(frames[-half:]))
     # Frames are remembered, and kept for all captures.
-    return tuple(stable_method(frame[:_LONGEST_FRAME]) for frame in frames)
+    return tuple(_stable_method(frame[:_LONGEST_FRAME]) for frame in frames)
 
 
 class BoundedRows:
@@ -186,7 +183,7 @@ class BoundedRows:
     first captures then: at most :attr:`error` of them.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int = MOST_ROWS) -> None:
         self._limit = limit
         #: The rows by key: the parts of a name.
         self.rows: dict[tuple[str, ...], Row] = {}
@@ -208,36 +205,12 @@ class BoundedRows:
 
     def ranked(self) -> list[tuple[tuple[str, ...], Row]]:
         """Return the rows with their keys: first those in the most captures, then the heaviest."""
-        return sorted(self.rows.items(), key=lambda item: (-item[1].captures, -item[1].weight, item[0]))
 
+        def rank(item: tuple[tuple[str, ...], Row]) -> tuple[Any, ...]:
+            key, row = item
+            return -row.captures, -row.amount, -row.cpu_ms, -row.longest_ms, key
 
-class SpanSums(Generic[KeyT]):
-    """Sums by key and span of time: the number of captures, and their amount."""
-
-    def __init__(self) -> None:
-        #: By key, then by the beginning of the span.
-        self.rows: dict[KeyT, dict[int, list[float]]] = {}
-
-    def add(self, key: KeyT, span: int, captures: float, amount: float) -> None:
-        """Add the sums of one or more captures."""
-        sizes = self.rows.setdefault(key, {}).setdefault(span, [0, 0])
-        sizes[0] += captures
-        sizes[1] += amount
-
-    def join(self, span_of: Callable[[float], int]) -> None:
-        """Join spans to longer ones."""
-        rows, self.rows = self.rows, {}
-        for key, row in rows.items():
-            for span, sizes in row.items():
-                self.add(key, span_of(span), *sizes)
-
-    def ranked(self) -> list[tuple[KeyT, float, float]]:
-        """Return the keys with captures and amount over all time, that of the highest amount first."""
-        sums = [
-            (key, sum(sizes[0] for sizes in row.values()), sum(sizes[1] for sizes in row.values()))
-            for key, row in self.rows.items()
-        ]
-        return sorted(sums, key=lambda item: (-item[2], item[0]))
+        return sorted(self.rows.items(), key=rank)
 
 
 class NamedCapture(NamedTuple):
@@ -248,22 +221,45 @@ class NamedCapture(NamedTuple):
     path: str
 
 
-class Frames:
-    """The frames of some captures, and how many captures they are."""
+@dataclass(slots=True)
+class Cell:
+    """The sums of a span of time."""
+
+    captures: int
+    amount: float
+    hottest: tuple[NamedCapture, ...] = ()  # of a thread pool: the captures in which it was hottest, the hottest first
+
+
+class SpanSums(Generic[KeyT]):
+    """Sums by key and span of time."""
 
     def __init__(self) -> None:
-        self.captures = 0
-        #: The amount of all threads.
-        self.amount = 0.0
-        self.rows = BoundedRows(MOST_ROWS)
+        #: By key, then by the beginning of the span.
+        self.rows: dict[KeyT, dict[int, Cell]] = {}
 
-    def add(self, sums: CaptureSums) -> None:
-        """Add a capture."""
-        self.captures += 1
-        self.amount += sums.amount
-        for name, row in sums.frames.items():
-            self.rows.add((name,), row)
-        self.rows.prune()
+    def add(self, key: KeyT, span: int, cell: Cell) -> None:
+        """Add the sums of one or more captures."""
+        known: Cell = self.rows.setdefault(key, {}).setdefault(span, cell)
+        if known is not cell:
+            known.captures += cell.captures
+            known.amount += cell.amount
+            both = (*known.hottest, *cell.hottest)
+            known.hottest = tuple(sorted(both, key=lambda each: (-each.amount, each.time, each.path))[:MOST_NAMED])
+
+    def join(self, span_of: Callable[[float], int]) -> None:
+        """Join spans to longer ones."""
+        rows, self.rows = self.rows, {}
+        for key, row in rows.items():
+            for span, cell in row.items():
+                self.add(key, span_of(span), cell)
+
+    def ranked(self) -> list[tuple[KeyT, int, float]]:
+        """Return the keys with captures and amount over all time, that of the highest amount first."""
+        sums = [
+            (key, sum(cell.captures for cell in row.values()), sum(cell.amount for cell in row.values()))
+            for key, row in self.rows.items()
+        ]
+        return sorted(sums, key=lambda item: (-item[2], item[0]))
 
 
 class Profile:
@@ -272,39 +268,41 @@ class Profile:
     def __init__(self, width: int) -> None:
         #: The length of a span of time, in seconds.
         self.width = width
-        self.frames = Frames()
-        self.tasks = BoundedRows(MOST_ROWS)
+        self.captures = 0
+        #: The amount of all threads.
+        self.amount = 0.0
+        self.first, self.last = math.inf, -math.inf
+        self.frames, self.tasks = BoundedRows(), BoundedRows()
         #: The number of captures that saw a task.
         self.captures_with_tasks = 0
-        self.first, self.last = math.inf, -math.inf
         self._whole: SpanSums[str] = SpanSums()
         self.pools: SpanSums[str] = SpanSums()
         #: By the id of a kind of work.
         self.works: SpanSums[str] = SpanSums()
         #: By the pool, then the frames from the outermost on.
         self.stacks: SpanSums[tuple[str, ...]] = SpanSums()
-        #: By thread pool and span, the captures in which it was hottest, the hottest first.
-        self.named: dict[tuple[str, int], list[NamedCapture]] = {}
 
     @property
-    def spans(self) -> dict[int, list[float]]:
+    def spans(self) -> dict[int, Cell]:
         """Captures and amount by the beginning of a span of time."""
         return self._whole.rows[""]
 
-    def add(self, sums: CaptureSums) -> None:
+    def add(self, read: ReadCapture, sums: CaptureSums) -> None:
         """Add a capture."""
-        span = self._span_of(sums.time)
-        self.frames.add(sums)
-        self.first, self.last = min(self.first, sums.time), max(self.last, sums.time)
-        self._whole.add("", span, 1, sums.amount)
-        for work, amount in sums.works.items():
-            self.works.add(work, span, 1, amount)
-        for path, amount in sums.stacks.items():
-            self.stacks.add(path, span, 1, amount)
-        for pool, amount in sums.pools.items():
-            self.pools.add(pool, span, 1, amount)
-            self._name(pool, span, [NamedCapture(amount, sums.time, sums.path)])
+        span = self._span_of(read.time)
+        self.captures += 1
+        self.amount += sums.amount
+        self.first, self.last = min(self.first, read.time), max(self.last, read.time)
         self.captures_with_tasks += bool(sums.tasks)
+        self._whole.add("", span, Cell(1, sums.amount))
+        for work, amount in sums.works.items():
+            self.works.add(work, span, Cell(1, amount))
+        for path, amount in sums.stacks.items():
+            self.stacks.add(path, span, Cell(1, amount))
+        for pool, amount in sums.pools.items():
+            self.pools.add(pool, span, Cell(1, amount, (NamedCapture(amount, read.time, read.path),)))
+        for name, row in sums.frames.items():
+            self.frames.add((name,), row)
         for key, row in sums.tasks.items():
             self.tasks.add(key, row)
         self._prune()
@@ -314,67 +312,58 @@ class Profile:
         self.width = width
         for table in (self._whole, self.pools, self.works, self.stacks):
             table.join(self._span_of)
-        named, self.named = self.named, {}
-        for (pool, span), captures in named.items():
-            self._name(pool, self._span_of(span), captures)
 
     def _span_of(self, time: float) -> int:
         return int(time // self.width) * self.width
 
-    def _name(self, pool: str, span: int, captures: Iterable[NamedCapture]) -> None:
-        known = self.named.get((pool, span), [])
-        hottest = sorted([*known, *captures], key=lambda each: (-each.amount, each.time, each.path))
-        self.named[pool, span] = hottest[:MOST_NAMED]
-
     def _prune(self) -> None:
+        self.frames.prune()
         self.tasks.prune()
         if len(self.stacks.rows) > 2 * MOST_STACKS:
             self.stacks.rows = {path: self.stacks.rows[path] for path, *_ in self.stacks.ranked()[:MOST_STACKS]}
         if len(self.pools.rows) > 2 * MOST_POOLS:
             for pool, *_ in self.pools.ranked()[MOST_POOLS:]:
                 if pool != OTHER_POOLS:
-                    for span, sizes in self.pools.rows.pop(pool).items():
-                        self.pools.add(OTHER_POOLS, span, *sizes)
-                        self._name(OTHER_POOLS, span, self.named.pop((pool, span)))
+                    for span, cell in self.pools.rows.pop(pool).items():
+                        self.pools.add(OTHER_POOLS, span, cell)
 
 
 class Digest:
-    """The sums of the captures of a period, and of the frames in the period before, in a bounded size."""
+    """The sums of the captures of a period, and of the period before, in a bounded size."""
 
     def __init__(self, period: Period) -> None:
         self.period = period
         #: The length of a span of time, in seconds.
         self.width = WIDTHS[0]
         self.profiles: dict[ProfileKey, Profile] = {}
-        self.before: dict[ProfileKey, Frames] = {}
+        self.before: dict[ProfileKey, Profile] = {}
         #: The number of captures by the source of their time.
         self.time_sources: dict[str, int] = {}
         #: The number of captures of other times, which were not summed up.
         self.outside = 0
-        #: The first damaged files with the reason, and how many there are.
+        #: The files that cannot be read, with the reason.
         self.damaged: list[tuple[str, str]] = []
-        self.damaged_count = 0
 
     @property
     def captures(self) -> int:
         """The number of captures that are summed up."""
-        return sum(profile.frames.captures for profile in self.profiles.values())
+        return sum(profile.captures for profile in self.profiles.values())
 
-    def add(self, sums: CaptureSums) -> None:
-        """Add a capture of the period, or of the one before."""
-        key = (sums.series, sums.measure)
-        if self.period.place_of(sums.time) == "before":
-            self.before.setdefault(key, Frames()).add(sums)
+    def add(self, read: ReadCapture) -> None:
+        """Add a capture of the period, or of the one before; count one of another time."""
+        place = self.period.place_of(read.time)
+        if place == "outside":
+            self.outside += 1
             return
-        self.profiles.setdefault(key, Profile(self.width)).add(sums)
-        self.time_sources[sums.time_source] = self.time_sources.get(sums.time_source, 0) + 1
+        sums = CaptureSums(read)
+        key = (read.series, sums.measure)
+        if place == "before":
+            # Nobody asks when in that period.
+            self.before.setdefault(key, Profile(WIDTHS[-1])).add(read, sums)
+            return
+        self.profiles.setdefault(key, Profile(self.width)).add(read, sums)
+        self.time_sources[read.time_source] = self.time_sources.get(read.time_source, 0) + 1
         self._widen()
-
-    def add_damaged(self, file: str, reason: str) -> None:
-        """Add a file that cannot be read."""
-        self.damaged_count += 1
-        if len(self.damaged) < MOST_DAMAGED:
-            self.damaged.append((file, reason))
 
     def _widen(self) -> None:
         """Join spans of all profiles until there are not too many."""

@@ -14,7 +14,6 @@ from airflow_provider_mediaops import __version__
 from airflow_provider_mediaops.cluster.folded import Measure, short_method
 from airflow_provider_mediaops.cluster.kinds_of_work import is_wait
 from airflow_provider_mediaops.cluster.text import (
-    count,
     difference,
     duration,
     figure,
@@ -22,6 +21,7 @@ from airflow_provider_mediaops.cluster.text import (
     listed,
     readable,
 )
+from airflow_provider_mediaops.progress import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -80,9 +80,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_texts = (count, difference, duration, figure, in_what_was_read, listed, readable)
+    of_texts = (difference, duration, figure, in_what_was_read, listed, readable)
     filters = (*of_texts, is_wait, percent_of, short_method)
     found.filters |= {each.__name__: each for each in filters}
+    found.filters["count"] = counted
     found.filters["bytes"] = lambda number: figure(number, Measure("mem", "bytes"))
     return found
 

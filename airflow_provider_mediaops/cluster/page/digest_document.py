@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 from airflow_provider_mediaops.cluster.digest.findings import PRUNED, kept_stacks, keys_of, left_of, series_label
 from airflow_provider_mediaops.cluster.page.flame_graph import Room, harmless_json
-from airflow_provider_mediaops.cluster.text import count, readable
+from airflow_provider_mediaops.cluster.text import readable
+from airflow_provider_mediaops.progress import counted
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.sums import Digest, Profile
@@ -83,8 +84,8 @@ def _length(seconds: int) -> str:
     """Return the length of a span, which is a whole number of minutes, hours or days."""
     for size, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if seconds % size == 0:
-            return count(seconds // size, name)
-    return count(seconds, "second")
+            return counted(seconds // size, name)
+    return counted(seconds, "second")
 
 
 def _minute(moment: str | None) -> str:
@@ -103,7 +104,13 @@ class _DigestData:
         #: How many stacks and captures there was no room for.
         self.left_out_stacks = self.left_out_captures = 0
         keys = keys_of(digest)
-        named = [each.path for profile in digest.profiles.values() for some in profile.named.values() for each in some]
+        named = [
+            each.path
+            for profile in digest.profiles.values()
+            for row in profile.pools.rows.values()
+            for cell in row.values()
+            for each in cell.hottest
+        ]
         # The folder that all captures share, with a slash at its end.
         common = posixpath.commonprefix(named)
         self._prefix = common[: common.rfind("/") + 1]
@@ -115,8 +122,8 @@ class _DigestData:
                 {
                     "label": series_label(name, measure.kind),
                     "unit": measure.unit,
-                    "captures": profile.frames.captures,
-                    "spans": [[span, int(captures)] for span, (captures, _) in sorted(profile.spans.items())],
+                    "captures": profile.captures,
+                    "spans": [[span, cell.captures] for span, cell in sorted(profile.spans.items())],
                     "pools": self._pools(profile, len(keys)),
                     "stacks": self._stacks(profile, len(keys)),
                 }
@@ -132,16 +139,16 @@ class _DigestData:
         pools = []
         for pool, *_ in profile.pools.ranked()[: _MOST_POOLS * _FULL_STRIPS // max(_FULL_STRIPS, series)]:
             cells = []
-            for span, (captures, amount) in sorted(profile.pools.rows[pool].items()):
+            for span, cell in sorted(profile.pools.rows[pool].items()):
                 named: list[list[Any]] = []
-                for one in profile.named[pool, span]:
+                for one in cell.hottest:
                     shown = one.path.removeprefix(self._prefix)
                     room -= len(shown) + 2 * _FIGURE
                     if room < 0:
                         self.left_out_captures += 1
                     else:
                         named.append([shown.encode("utf-8", "replace").decode(), int(one.time), _rounded(one.amount)])
-                cells.append([span, captures, _rounded(amount), named])
+                cells.append([span, cell.captures, _rounded(cell.amount), named])
             pools.append({"pool": readable(pool), "cells": cells})
         return pools
 

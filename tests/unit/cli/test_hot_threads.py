@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_mediaops.cluster import report_files
+from airflow_provider_mediaops.cluster.capture import reading
 from airflow_provider_mediaops.cluster.capture.model import Capture
-from airflow_provider_mediaops.cluster.folded import folded
+from airflow_provider_mediaops.cluster.folded import folded, measures
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cli.commands import command
 from tests.unit.cluster.digest.captured_days import write_two_weeks
@@ -95,7 +95,9 @@ def test_stacks_and_json_are_those_of_a_capture_and_nothing_else(first: Path, la
     command("hot-threads", first, "--folded", stacks, "--json", data)
     several = json.loads(command("hot-threads", first, later, "--json", "-").output)
 
-    assert stacks.read_text() == folded([parse(FIRST)]) == command("hot-threads", first, "--folded", "-").output
+    reports = [parse(FIRST)]
+    assert stacks.read_text() == folded(reports, measures(reports))
+    assert command("hot-threads", first, "--folded", "-").output == stacks.read_text()
     assert data.read_bytes() == Capture(FIRST).content("json")
     assert [report["nodes"][0]["threads"][0]["percent"] for report in several] == [80.0, 20.0]
     assert command("hot-threads", first, later, "--output", "json").document == several
@@ -108,7 +110,7 @@ def test_the_standard_input_is_a_report(first: Path) -> None:
     assert ended.output == command("hot-threads", first).output.replace(str(first), "standard input")
 
 
-NO_REPORT = "it holds no report of hot threads, which a capture keeps in its .txt file; its first line is: "
+NO_REPORT = "it holds no report of hot threads, which a capture keeps in its .txt file; it begins with: "
 
 
 @pytest.mark.parametrize(
@@ -122,8 +124,8 @@ NO_REPORT = "it holds no report of hot threads, which a capture keeps in its .tx
         (b"\n[10:15:31][DEBUG] no\n", f"{NO_REPORT}[10:15:31][DEBUG] no"),
         (b"\x7fELF\x00", rf"{NO_REPORT}\x7fELF\x00"),
         (
-            b'{"error": {"type": "security_exception", "reason": "no permissions for [x]"}, "status": 403}',
-            "it is an error reply of the cluster (403): no permissions for [x]",
+            b'{\n "error": "no permissions for [x]",\n "status": 403\n}',
+            NO_REPORT + '{ "error": "no permissions for [x]", "status": 403 }',
         ),
     ],
 )
@@ -148,7 +150,7 @@ def test_missing_file_and_folder_are_reported_in_words_and_the_others_summarized
 
 
 def test_a_file_that_is_too_large_is_no_report(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_files, "MAX_REPORT_BYTES", 1 << 20)
+    monkeypatch.setattr(reading, "MAX_REPORT_BYTES", 1 << 20)
     large = write("large.txt", "::: {n}\n" + "\0" * (1 << 20))
 
     assert "it is larger than 1 MB, which no report is" in command("hot-threads", large).messages

@@ -12,6 +12,7 @@ from typing import Any
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.page.document import page
+from airflow_provider_mediaops.cluster.statistics import statistics_of
 from tests.unit.cluster.task_values import hostile_tasks
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
@@ -84,5 +85,14 @@ def attacked() -> str:
     everything = "".join(ATTACKS)
     broken = f"::: {{{everything}}}{{id}}\n   hot threads is not supported on {everything}\n"
     nodes = [NodeCpu(everything, everything, percent=50.0)]
-    one = capture(hostile(), cpu=nodes, remarks=ATTACKS, path=everything, running_tasks=hostile_tasks(500))
+    counters = {"name": everything, "thread_pool": {everything: {"queue": 5_000}}}
+    merge = f"opensearch[n][[{''.join(ATTACKS[:3])}][3]: Lucene Merge Thread #7]"
+    one = capture(
+        hostile() + section("n", thread(merge, cpu(99.0))),
+        cpu=nodes,
+        remarks=ATTACKS,
+        path=everything,
+        running_tasks=hostile_tasks(500),
+        statistics=statistics_of({everything: counters}, {}),
+    )
     return page([one, capture(broken), one], title=everything)

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.api import (
-    CLUSTER_RULES,
-    EMPTY_REPORT,
-    cluster_version,
-    hot_threads,
-    node_stats,
-    probe,
-)
+from airflow_provider_mediaops.cluster.api import cluster_version, hot_threads, node_stats, probe
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES, EMPTY_REPORT
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery, node_list
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,

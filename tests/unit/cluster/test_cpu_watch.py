@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.cpu_watch import (
     CpuWatch,
     Hysteresis,
@@ -16,6 +15,7 @@ from airflow_provider_mediaops.cluster.cpu_watch import (
     Streaks,
     described,
 )
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.settings import RetryPolicy

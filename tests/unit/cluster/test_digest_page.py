@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from airflow_provider_mediaops.cluster.digest.findings import document_of
+from airflow_provider_mediaops.cluster.digest.findings import MOST_DAMAGED, document_of
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.digest.sums import Digest, Series, task_rows
+from airflow_provider_mediaops.cluster.digest.sums import Digest, Series
 from airflow_provider_mediaops.cluster.folded import Measure
 from tests.unit.cluster.digest.captured_days import (
     MONDAY,
     SEARCH,
+    capture_at,
     digest_from,
     digest_of,
     hot,
     page_of,
     running,
-    sums_at,
     text_at,
 )
 from tests.unit.cluster.made_pages import words_of
 from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.sums import CaptureSums
+    from airflow_provider_mediaops.cluster.digest.sums import ReadCapture
 
 PAGE = "/reports/weeks/week.html"
 SCRIPT = "org.opensearch.painless.PainlessScript$Script.execute(doc['a'].value:7)"
@@ -62,9 +62,9 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
     digest = Digest(Period(MONDAY.timestamp(), (MONDAY + timedelta(days=1)).timestamp()))
     for kind, usage in usages.items():
         text = section("n", thread("opensearch[n][search][T#1]", usage, stack(10, SEARCH[0])))
-        digest.add(sums_at(MONDAY, text))
+        digest.add(capture_at(MONDAY, text))
         if kind != "cpu":
-            digest.add(sums_at(MONDAY - timedelta(hours=1), text))
+            digest.add(capture_at(MONDAY - timedelta(hours=1), text))
 
     found = {
         profile["kind"]: (profile["unit"], profile["captures_before"], profile["spans"][0]["amount"])
@@ -88,7 +88,7 @@ def test_figures_of_one_measure_are_never_added_to_or_compared_with_those_of_ano
 def test_digest_page_says_what_it_does_not_show() -> None:
     digest = digest_of()
     for number in range(2):
-        digest.add_damaged(f"/reports/{number}.txt", "it is empty")
+        digest.damaged.append((f"/reports/{number}.txt", "it is empty"))
     digest.profiles["scheduled", Measure("cpu", "percent")].tasks.error = 3
     words = " ".join(page_of(digest).split())
     assert "2 files could not be read and are left out; see below." in words
@@ -96,6 +96,13 @@ def test_digest_page_says_what_it_does_not_show() -> None:
         "There are more groups of tasks in scheduled captures than are counted at a time: one may lack up to" in words
     )
     assert "3 captures." in words
+
+
+def test_of_many_damaged_files_the_first_are_named() -> None:
+    digest = digest_of()
+    digest.damaged = [(f"/r/{number}.txt", "it is empty") for number in range(MOST_DAMAGED + 5)]
+    document = document_of(digest, ["/r"])
+    assert (document["digest"]["damaged"], len(document["damaged"])) == (MOST_DAMAGED + 5, MOST_DAMAGED)
 
 
 def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
@@ -111,10 +118,10 @@ def test_stacks_and_cells_add_up_to_the_figures_of_the_captures() -> None:
 
 @pytest.mark.long
 def test_pruned_stack_is_in_a_bar_of_its_pool() -> None:
-    def with_rare_stacks(number: int) -> CaptureSums:
+    def with_rare_stacks(number: int) -> ReadCapture:
         at = MONDAY + number * timedelta(hours=1)
         rare = (hot("n", "search", 1.0, (f"o.x.C{number}.m{each}(C.java:1)",)) for each in range(100))
-        return sums_at(at, text_at(at, hot("n", "search", 50, SEARCH), *rare))
+        return capture_at(at, text_at(at, hot("n", "search", 50, SEARCH), *rare))
 
     data = data_of(page_of(digest_from(map(with_rare_stacks, range(40)))))
     (one,) = data["series"]
@@ -147,9 +154,8 @@ def test_names_of_a_cluster_are_text_only() -> None:
     tasks = running(ATTACKS[0], node=ATTACKS[1], action=ATTACKS[2], index=ATTACKS[3], shape=ATTACKS[4], pool=ATTACKS[5])
     for number, attack in enumerate(ATTACKS):
         at = MONDAY + timedelta(seconds=number)
-        rows = task_rows(tasks, at.timestamp())
-        digest.add(sums_at(at, hostile(), f"/reports/{attack}.txt", tasks=rows))
-        digest.add_damaged(f"/reports/{attack}", f"its first line is {attack}")
+        digest.add(capture_at(at, hostile(), f"/reports/{attack}.txt", running_tasks=tasks))
+        digest.damaged.append((f"/reports/{attack}", f"its first line is {attack}"))
     html = page_of(digest)
     html.encode()
     scripts = len(re.findall("<script", html))
@@ -177,18 +183,18 @@ def test_digest_page_stays_small_whatever_it_shows() -> None:
         threads = [hot(f"node-{each}", f"pool-{each}-{'p' * 80}", 50.0, (own[each], *SEARCH)) for each in range(60)]
         text = text_at(at, hot("n", "search", 90.0, tuple(deep)), *threads)
         for series in get_args(Series):
-            digest.add(sums_at(at, text, f"/reports/{number}-{'d' * 150}/{series}.txt", series=series))
+            digest.add(capture_at(at, text, f"/reports/{number}-{'d' * 150}/{series}.txt", series=series))
     html = page_of(digest)
     assert len(html.encode()) < 3_000_000
     assert "The page has no room for" in html
     assert "It has no room for the names of" in html
 
 
-def spike(day: int, *shares: tuple[str, float]) -> CaptureSums:
-    """Return the sums of a capture at the spike of a day, with a thread for each frame and its CPU."""
+def spike(day: int, *shares: tuple[str, float]) -> ReadCapture:
+    """Return a capture at the spike of a day, with a thread for each frame and its CPU."""
     threads = [hot("n1", "search", percent, (frame,), number=number) for number, (frame, percent) in enumerate(shares)]
     at = MONDAY + timedelta(days=day)
-    return sums_at(at, text_at(at, *threads), series="spike")
+    return capture_at(at, text_at(at, *threads), series="spike")
 
 
 def test_kinds_of_work_are_summed_up_with_their_shares_of_each_day_that_has_captures() -> None:

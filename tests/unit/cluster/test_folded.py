@@ -38,7 +38,8 @@ def unescape(written: str) -> str:
 
 
 def fold(*texts: str) -> list[str]:
-    return folded([parse(text) for text in texts]).splitlines()
+    reports = [parse(text) for text in texts]
+    return folded(reports, measures(reports)).splitlines()
 
 
 class TestLines:
@@ -133,7 +134,7 @@ class TestWeights:
 class TestNames:
     def test_an_attack_in_every_name(self) -> None:
         report = parse(hostile())
-        lines = read(folded([report]))
+        lines = read(folded([report], measures([report])))
         assert len(lines) == 2 * len(ATTACKS)
         found = {unescape(frame) for frames, _ in lines for frame in frames}
         assert {node.name for node in report.nodes} <= found

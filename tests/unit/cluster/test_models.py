@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, measuring, node_stats
+from airflow_provider_mediaops.cluster.api import measuring, node_stats
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
-from airflow_provider_mediaops.cluster.models import CgroupUse, CpuMeasure, NodeCpu, NodeStats, measured
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
+from airflow_provider_mediaops.cluster.models import CpuMeasure, NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
@@ -55,10 +56,12 @@ def contained(
     }
 
 
-def between(before: dict[str, Any], after: dict[str, Any]) -> float | None:
-    """Give the used share of the limit between two readings."""
-    use = CgroupUse.read(after)
-    return use.percent_since(CgroupUse.read(before)) if use else None
+def measured(node: dict[str, Any], wanted: CpuMeasure, before: dict[str, Any] | None = None) -> Any:
+    """Give the CPU of a node, perhaps after an earlier reading, and the measure that it is by."""
+    now, earlier = (None if body is None else NodeStats.read({"nodes": {"abc": body}}) for body in (node, before))
+    assert now
+    (found,) = now.measured(wanted, earlier).nodes
+    return found.percent, found.source
 
 
 class TestVersions:
@@ -118,7 +121,7 @@ class TestContainers:
         self, used_ns: tuple[float, float], own_ms: float, percent: float
     ) -> None:
         before, after = (contained(at, used, own_ms=own_ms) for at, used in zip((1_000, 2_000), used_ns, strict=True))
-        assert between(before, after) == percent
+        assert measured(after, "cgroup", before) == (percent, "cgroup")
 
     @pytest.mark.parametrize(
         ("before", "after"),
@@ -134,7 +137,7 @@ class TestContainers:
         ],
     )
     def test_counters_of_which_no_difference_is_known_give_no_figure(self, before: Any, after: Any) -> None:
-        assert between(before, after) is None
+        assert measured(after, "cgroup", before) == (None, None)
 
 
 def readings(*nodes: dict[str, Any]) -> list[Any]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
+from hashlib import sha256
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,10 @@ from airflow_provider_mediaops.cluster.folded import Measure
 from airflow_provider_mediaops.cluster.models import NodeCpu
 from airflow_provider_mediaops.cluster.page import assets as page_assets
 from airflow_provider_mediaops.cluster.page.document import MOST_TEXT, page
-from airflow_provider_mediaops.cluster.text import count, difference, duration, excerpt, figure, listed, readable
+from airflow_provider_mediaops.cluster.text import difference, duration, excerpt, figure, listed, readable
 from tests.unit.cluster.made_pages import BUSY, TAKEN, Document, attacked, capture, made, words_of
 from tests.unit.cluster.task_values import TASKS
-from tests.unit.hot_threads_text import ATTACKS, cpu, hostile, section, stack, thread, unique
+from tests.unit.hot_threads_text import cpu, hostile, section, stack, thread, unique
 
 RECORDED = Path(__file__).parents[2] / "data" / "hot_threads"
 
@@ -195,14 +198,6 @@ class TestKindsOfWork:
         assert "By kind of work, across nodes Kind of work Share of report Threads Nodes Told by" in shown
         assert " of the CPU of these threads:" not in shown
 
-    def test_index_of_a_merge_cannot_be_markup(self) -> None:
-        for attack in ATTACKS[:6]:
-            html = page([capture(section("n1", merge_thread(attack.replace("[", "(").replace("]", ")"))))], title="x")
-            body = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
-            assert "<img" not in body
-            assert "<svg/" not in body
-            assert "Merging segments" in body
-
 
 class TestStructure:
     @pytest.mark.parametrize("path", sorted(RECORDED.glob("*.txt")), ids=lambda path: path.stem)
@@ -349,9 +344,8 @@ def test_differences_have_a_sign(amount: float, written: str) -> None:
     assert difference(amount, PERCENT) == written
 
 
-def test_names_and_numbers_of_things() -> None:
+def test_names_of_things() -> None:
     assert [listed(tuple("abcde"[:number])) for number in (1, 2, 5)] == ["a", "a and b", "a, b, c and 2 more"]
-    assert [count(number, "thread") for number in (0, 1, 12_345)] == ["0 threads", "1 thread", "12,345 threads"]
     assert readable("größe 検索 a\tb\u200b") == r"größe 検索 a\tb\u200b"
 
 
@@ -374,3 +368,58 @@ def test_the_beginning_of_a_text(text: str, most: int, shown: str, left_out: int
 )
 def test_durations(milliseconds: float | None, written: str) -> None:
     assert duration(milliseconds) == written
+
+
+VENDOR = files("airflow_provider_mediaops.cluster") / "page" / "static" / "vendor"
+LINES = re.findall(
+    r"^\| (\S+) \S+ \| `\S+` \| `(\S+)` \| ([0-9]+) \| `([0-9a-f]{64})` \|$",
+    (VENDOR / "README.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
+
+def test_every_file_is_in_the_table_of_where_it_is_from() -> None:
+    assert {file for _, file, _, _ in LINES} | {"README.md"} == {path.name for path in VENDOR.iterdir()}
+
+
+def test_files_are_those_that_were_published_one_after_the_other() -> None:
+    left = {path.name: path.read_bytes() for path in VENDOR.iterdir() if path.name != "README.md"}
+    for _, file, size, digest in LINES:
+        part, left[file] = left[file][: int(size)], left[file][int(size) :]
+        assert (len(part), sha256(part).hexdigest()) == (int(size), digest)
+    assert set(left.values()) == {b""}
+
+
+def test_scripts_are_small_and_cannot_end_their_element() -> None:
+    scripts = page_assets.scripts(with_flame_graph=True)
+    assert sum(map(len, scripts)) < 300_000
+    for script in scripts:
+        assert not re.search("</script|<!--|\r", script, re.IGNORECASE)
+
+
+def test_all_licences_are_in_the_page() -> None:
+    texts = page_assets.licenses().values()
+    assert set(texts) == {
+        path.read_text(encoding="utf-8") for path in VENDOR.iterdir() if path.name.startswith("LICENSE")
+    }
+
+
+def test_the_policy_allows_these_scripts_and_styles_only() -> None:
+    scripts = page_assets.scripts(with_flame_graph=True)
+    directives = {
+        name: values
+        for name, *values in (part.split() for part in page_assets.policy(scripts, page_assets.style()).split(";"))
+    }
+    digests = [b64decode(value.removeprefix("'sha256-").removesuffix("'")) for value in directives["script-src"]]
+    assert digests == [sha256(script.encode()).digest() for script in scripts]
+    styles = [b64decode(value.removeprefix("'sha256-").removesuffix("'")) for value in directives["style-src"]]
+    assert styles[0] == sha256(page_assets.style().encode()).digest()
+    assert len(styles) == 2  # and that of the library
+    assert directives["default-src"] == directives["base-uri"] == directives["form-action"] == ["'none'"]
+    assert "unsafe" not in page_assets.policy(scripts, page_assets.style())
+
+
+def test_a_page_without_a_graph_allows_less() -> None:
+    scripts = page_assets.scripts(with_flame_graph=False)
+    assert len(scripts) == 1
+    assert page_assets.policy(scripts, page_assets.style()).count("sha256-") == 2

@@ -1,4 +1,4 @@
-"""The operator of a digest: its arguments, its attempts, its end when it is stopped, its lineage and its link."""
+"""The operator of a digest: its arguments, its attempts, its end when it is stopped, its lineage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def source(tmp_path: Path) -> Path:
         ({"source": "/"}, r"^source '/' is a whole disk or store"),
         ({"source": ["s3://"]}, r"^source 's3://' is a whole disk or store"),
         ({"destination": "/out/"}, r"^destination is the path of a file"),
-        ({"source": "/out/d.html"}, r"^destination '/out/d\.html' is the source, too"),
         ({"since": "monday"}, r"^since is a datetime, or the text of one"),
         ({"since": "2026-11-16", "until": MONDAY - timedelta(days=7)}, r"^since .* must be before until"),
     ],
@@ -121,10 +120,3 @@ def test_the_lineage_is_from_the_captures_to_the_files(source: Path, tmp_path: P
     assert [each.name for each in lineage.outputs] == [
         str(tmp_path / f"d.{name}") for name in ("html", "json", "folded")
     ]
-
-
-def test_the_link_leads_to_the_result_of_the_task() -> None:
-    (link,) = HotThreadsDigestOperator.operator_extra_links
-    key: Any = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1)
-    assert link.name == "Hot threads digest"
-    assert link.get_link(made(), ti_key=key) == "/dags/d/runs/r/tasks/t/xcom"

@@ -19,7 +19,7 @@ from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperato
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from airflow_provider_mediaops.sensors.video import SubscriptionSensor
-from airflow_provider_mediaops.triggers.base import done_event, error_event, summary_of, value_of
+from airflow_provider_mediaops.triggers.base import done_event, error_event, value_of
 from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
@@ -114,15 +114,19 @@ class TestEvent:
         [None, {}, [], "done", 3, {"status": "later"}, {"status": "error"}, {"status": "error", "error": "x"}],
     )
     def test_event_of_another_version_is_reported(self, event: Any) -> None:
-        for read in (value_of, summary_of):
-            with pytest.raises(InvalidReplyError, match="this version of the provider cannot read"):
-                read(event)
+        with pytest.raises(InvalidReplyError, match="this version of the provider cannot read"):
+            value_of(event)
 
-    def test_summary_and_error_are_what_was_sent(self) -> None:
-        assert summary_of(done_event({"rows": 2})) == {"rows": 2}
+    def test_value_and_error_are_what_was_sent(self) -> None:
+        assert value_of(done_event({"rows": 2})) == {"rows": 2}
         with pytest.raises(RateLimitedError, match="too often") as caught:
-            summary_of(error_event(RateLimitedError("too often", retry_after=9.0)))
+            value_of(error_event(RateLimitedError("too often", retry_after=9.0)))
         assert caught.value.retry_after == 9.0
+
+    @pytest.mark.parametrize("make", [capture, export])
+    def test_error_of_the_triggerer_is_that_of_the_operator(self, tmp_path: Path, make: Any) -> None:
+        with pytest.raises(RateLimitedError, match="too often"):
+            make(tmp_path, ["a"]).execute_complete({}, error_event(RateLimitedError("too often")))
 
 
 @pytest.mark.long

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
-from airflow_provider_mediaops.cluster.capture.json_file import read_head, taken_of
 from airflow_provider_mediaops.cluster.capture.model import Capture, take_capture
 from airflow_provider_mediaops.cluster.capture.plan import capture_paths
+from airflow_provider_mediaops.cluster.capture.reading import read_head, taken_of
 from airflow_provider_mediaops.cluster.capture.summary import summary_of
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.cluster.running_tasks.sampling import TaskSampler

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from airflow_provider_mediaops import metrics
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES, node_stats
+from airflow_provider_mediaops.cluster.api import node_stats
 from airflow_provider_mediaops.cluster.capture.on_spike import capture_when_hot
 from airflow_provider_mediaops.cluster.capture.plan import CapturePlan, TakenFor
 from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,

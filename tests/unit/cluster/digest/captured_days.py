@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.digest.findings import document_of
 from airflow_provider_mediaops.cluster.digest.period import Period
-from airflow_provider_mediaops.cluster.digest.sums import CaptureSums, Digest, task_rows
+from airflow_provider_mediaops.cluster.digest.sums import CaptureSums, Digest, ReadCapture
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from airflow_provider_mediaops.cluster.page.digest_document import digest_page
 from tests.unit.hot_threads_text import cpu, section, stack, thread
@@ -126,12 +126,17 @@ def page_of(digest: Digest, path: str = "/reports/weeks/week.html") -> str:
     return digest_page(digest, document_of(digest, ["/reports"]), path)
 
 
-def sums_at(at: datetime, text: str, path: str = "/reports/x.txt", **facts: Any) -> CaptureSums:
+def capture_at(at: datetime, text: str, path: str = "/reports/x.txt", **facts: Any) -> ReadCapture:
+    """Return a capture that was taken at a time."""
+    return ReadCapture(parse(text), path, at.timestamp(), "capture", **facts)
+
+
+def sums_at(at: datetime, text: str, **facts: Any) -> CaptureSums:
     """Return the sums of a capture that was taken at a time."""
-    return CaptureSums(report=parse(text), path=path, time=at.timestamp(), **facts)
+    return CaptureSums(capture_at(at, text, **facts))
 
 
-def digest_from(captures: Iterable[CaptureSums]) -> Digest:
+def digest_from(captures: Iterable[ReadCapture]) -> Digest:
     digest = Digest(Period())
     for each in captures:
         digest.add(each)
@@ -141,11 +146,10 @@ def digest_from(captures: Iterable[CaptureSums]) -> Digest:
 def digest_of(folder: str = "/reports/days", captures: int = 12) -> Digest:
     """Return the digest of a day with one spike."""
 
-    def sums(number: int) -> CaptureSums:
+    def read(number: int) -> ReadCapture:
         at = MONDAY + number * timedelta(hours=2)
         text = text_at(at, hot("n", "search", 40.0 + number, SEARCH), hot("n", "write", 10.0, BULK))
-        tasks = task_rows(running("dashboard"), at.timestamp())
         series = "spike" if number == 7 else "scheduled"
-        return sums_at(at, text, f"{folder}/{number}.txt", series=series, tasks=tasks)
+        return capture_at(at, text, f"{folder}/{number}.txt", series=series, running_tasks=running("dashboard"))
 
-    return digest_from(map(sums, range(captures)))
+    return digest_from(map(read, range(captures)))

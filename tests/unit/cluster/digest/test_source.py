@@ -8,10 +8,11 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from airflow_provider_mediaops.cluster.capture.reading import NoReportError
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.source import (
     HEAD_BYTES,
@@ -20,12 +21,9 @@ from airflow_provider_mediaops.cluster.digest.source import (
     find_captures,
     read_captures,
 )
-from airflow_provider_mediaops.cluster.report_files import NoReportError
+from airflow_provider_mediaops.cluster.digest.sums import CaptureSums, ReadCapture
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, running, text_at, write_capture
 from tests.unit.storage.fake_store import FakeStore, attached
-
-if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.digest.sums import CaptureSums
 
 TEXT = text_at(MONDAY, hot("data-1", "search", 50, SEARCH))
 LATER = MONDAY + timedelta(hours=3)
@@ -35,7 +33,7 @@ def unexpected(warning: str) -> None:
     raise AssertionError(warning)
 
 
-def read(folder: Path, period: Period = Period()) -> list[CaptureSums | None]:  # noqa: B008 - it is frozen
+def read(folder: Path, period: Period = Period()) -> list[ReadCapture]:  # noqa: B008 - it is frozen
     """Read the only capture of a folder."""
     (files,) = find_captures([str(folder)])
     return read_captures(files, period, unexpected)
@@ -48,9 +46,8 @@ def damage_of(files: FoundCapture) -> str:
     return str(caught.value)
 
 
-def sums(folder: Path) -> CaptureSums:
+def only(folder: Path) -> ReadCapture:
     (found,) = read(folder)
-    assert found is not None
     return found
 
 
@@ -63,9 +60,9 @@ def from_day(day: int, until: float | None = None) -> Period:
 )
 def test_the_json_file_says_when_and_why(tmp_path: Path, reason: Any, series: str) -> None:
     write_capture(tmp_path, LATER, TEXT, reason=reason, tasks=running("a"))
-    found = sums(tmp_path)
+    found = only(tmp_path)
     assert (found.time, found.time_source, found.series) == (LATER.timestamp(), "capture", series)
-    assert [row.first for row in found.tasks.values()] == [LATER.timestamp()]
+    assert [row.first for row in CaptureSums(found).tasks.values()] == [LATER.timestamp()]
 
 
 @pytest.mark.parametrize("name", ["2.19.1-cpu", "3.8.0-cpu-with-idle-threads", "3.8.0-wait", "3.8.0-block"])
@@ -73,7 +70,7 @@ def test_json_of_a_real_report_has_the_sums_of_its_text(tmp_path: Path, data: Pa
     text = (data / "hot_threads" / f"opensearch-{name}.txt").read_text()
     for format in ("txt", "json"):
         write_capture(tmp_path / format, LATER, text, formats=(format,))
-    one, other = sums(tmp_path / "txt"), sums(tmp_path / "json")
+    one, other = (CaptureSums(only(tmp_path / format)) for format in ("txt", "json"))
     assert (one.frames.keys(), one.pools, one.stacks) == (other.frames.keys(), other.pools, other.stacks)
 
 
@@ -81,7 +78,7 @@ def test_json_of_a_real_report_has_the_sums_of_its_text(tmp_path: Path, data: Pa
 def test_a_pasted_text_says_when_and_not_why(tmp_path: Path, compressed: bool) -> None:  # noqa: FBT001 - by pytest
     content = TEXT.encode()
     (tmp_path / "pasted.txt").write_bytes(gzip.compress(content) if compressed else content)
-    found = sums(tmp_path)
+    found = only(tmp_path)
     assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
 
 
@@ -89,7 +86,7 @@ def test_of_a_text_without_a_time_that_of_its_file_counts(tmp_path: Path) -> Non
     file = tmp_path / "pasted.txt"
     file.write_text("\n".join(line for line in TEXT.splitlines() if "Hot threads at" not in line))
     os.utime(file, (1e9, 1e9))
-    found = sums(tmp_path)
+    found = only(tmp_path)
     assert (found.time, found.time_source) == (1e9, "file")
 
 
@@ -117,16 +114,17 @@ def test_capture_whose_json_file_is_of_another_time_is_not_read(
         return whole(file, most)
 
     monkeypatch.setattr(FoundFile, "read", counted)
-    assert read(tmp_path, from_day(3)) == [None]
-    assert max(read_bytes) <= 1 << 16
+    period = from_day(3)
+    assert [period.place_of(found.time) for found in read(tmp_path, period)] == ["outside"]
+    assert max(read_bytes) <= HEAD_BYTES
 
 
 def test_captures_appended_to_one_text_count_one_by_one_each_at_its_own_time(tmp_path: Path) -> None:
     days = [(10 + day, MONDAY + timedelta(days=day)) for day in range(4)]
     texts = [text_at(at, hot("data-1", "search", share, SEARCH)) for share, at in days]
     (tmp_path / "appended.txt").write_text("".join(texts))
-    found = [each and (each.time, each.amount) for each in read(tmp_path, from_day(2))]
-    assert found == [None, None, *((from_day(day).since, 10 + day) for day in (2, 3))]
+    found = [(each.time, CaptureSums(each).amount) for each in read(tmp_path)]
+    assert found == [(from_day(day).since, 10 + day) for day in range(4)]
 
 
 def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -134,7 +132,6 @@ def test_a_node_whose_clock_is_late_does_not_hide_the_others(tmp_path: Path) -> 
     late = text_at(MONDAY + timedelta(minutes=5), hot("data-2", "search", 50, SEARCH), node="data-2")
     (tmp_path / "pasted.txt").write_text(late + TEXT)
     (found,) = read(tmp_path, from_day(-1, MONDAY.timestamp() + 60))
-    assert found is not None
     assert found.time == MONDAY.timestamp()
 
 
@@ -164,9 +161,17 @@ def test_a_file_that_has_gone_is_damaged(tmp_path: Path) -> None:
     assert damage_of(files) == "it is gone"
 
 
-def test_an_earlier_digest_is_no_capture(tmp_path: Path) -> None:
-    (tmp_path / "digest.json").write_text('{"digest": {"since": null}, "profiles": []}')
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_an_earlier_digest_is_no_capture_and_a_mark_at_the_start_of_a_file_is_no_damage(
+    tmp_path: Path, mark: str
+) -> None:
+    """Editors of Windows put the mark of UTF-8 before JSON, too."""
+    (tmp_path / "digest.json").write_text(f'{mark}{{"digest": {{"since": null}}, "profiles": []}}')
     assert read(tmp_path) == []
+    (tmp_path / "digest.json").unlink()
+    file = write_capture(tmp_path, LATER, TEXT, formats=("json",)).with_suffix(".json")
+    file.write_text(f"{mark}{file.read_text()}")
+    assert only(tmp_path).time == LATER.timestamp()
 
 
 def test_a_head_that_takes_more_than_the_first_bytes_is_read_whole(tmp_path: Path) -> None:
@@ -174,7 +179,7 @@ def test_a_head_that_takes_more_than_the_first_bytes_is_read_whole(tmp_path: Pat
     tasks["nodes"] *= 500
     write_capture(tmp_path, LATER, TEXT, tasks=tasks)
     assert next(tmp_path.glob("*.json")).stat().st_size > HEAD_BYTES
-    assert [row.running for row in sums(tmp_path).tasks.values()] == [1000]
+    assert [row.running for row in CaptureSums(only(tmp_path)).tasks.values()] == [1000]
 
 
 def test_of_a_text_and_a_json_file_the_json_file_counts(tmp_path: Path) -> None:
@@ -184,11 +189,10 @@ def test_of_a_text_and_a_json_file_the_json_file_counts(tmp_path: Path) -> None:
     next((tmp_path / "other").glob("*.txt")).write_text(text_at(MONDAY, hot("data-9", "write", 5, SEARCH)))
     (gone,) = find_captures([str(tmp_path / "gone")])
     next((tmp_path / "gone").glob("*.txt")).unlink()
-    one, other = sums(tmp_path / "both"), sums(tmp_path / "other")
+    one, other = only(tmp_path / "both"), only(tmp_path / "other")
     (third,) = read_captures(gone, Period(), unexpected)
     for each in (other, third):
-        assert each is not None
-        assert (each.time, each.series, each.frames, each.stacks) == (one.time, one.series, one.frames, one.stacks)
+        assert (each.time, each.series, each.report) == (one.time, one.series, one.report)
 
 
 def test_text_and_json_file_without_a_report_are_both_told(tmp_path: Path) -> None:
@@ -211,7 +215,6 @@ def test_without_a_json_file_that_can_be_read_the_text_counts(tmp_path: Path, be
         file.write_bytes(b"\x1f\x8b\x08\x00????????")
     warnings: list[str] = []
     (found,) = read_captures(files, Period(), warnings.append)
-    assert found is not None
     assert (found.time, found.time_source, found.series) == (MONDAY.timestamp(), "report", "unknown")
     (warning,) = warnings
     assert warning.startswith(f"Read {file.with_suffix('.txt')} without the .json file beside it: ")
@@ -296,7 +299,7 @@ def test_gzip_that_is_cut_is_no_capture_with_fewer_threads(tmp_path: Path) -> No
 @pytest.fixture
 def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder below that this user may not list, which permissions do not bring about for root."""
-    within, list_folder, open_file = folder / "deep", os.scandir, os.open
+    within, list_folder, open_file = folder / "deep", os.scandir, Path.open
 
     def refusing(given: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any = ".", *arguments: Any, **named: Any) -> Any:
@@ -307,7 +310,7 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return call
 
     monkeypatch.setattr(os, "scandir", refusing(list_folder))
-    monkeypatch.setattr(os, "open", refusing(open_file))
+    monkeypatch.setattr(Path, "open", refusing(open_file))
     return within
 
 

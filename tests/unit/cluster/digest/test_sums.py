@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.sums import (
-    MOST_DAMAGED,
+    MOST_NAMED,
     MOST_PLACES,
     MOST_POOLS,
     MOST_ROWS,
@@ -20,13 +20,23 @@ from airflow_provider_mediaops.cluster.digest.sums import (
     BoundedRows,
     CaptureSums,
     Digest,
+    ReadCapture,
     Row,
     Series,
     stable_methods,
-    task_rows,
 )
 from airflow_provider_mediaops.cluster.folded import NO_STACK, Measure
-from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, SORT, digest_from, hot, running, sums_at, text_at
+from tests.unit.cluster.digest.captured_days import (
+    MONDAY,
+    SEARCH,
+    SORT,
+    capture_at,
+    digest_from,
+    hot,
+    running,
+    sums_at,
+    text_at,
+)
 from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 CPU = Measure("cpu", "percent")
@@ -100,14 +110,14 @@ def test_tasks_are_summed_up_over_nodes() -> None:
     both = running("a", "n1")
     both["nodes"] += running("a", "n2", longest_ms=1500.0, queued=1)["nodes"]
     key = ("indices:data/read/search", "a", "videos", '{"query":{"regexp":{"title":"?"}}}')
-    places = ({"search": 1}, {"n1": 1, "n2": 1})
-    row = Row(1, 5.0, 5.0, *places, running=4, queued=1, longest_ms=1500.0, cpu_ms=900.0)
-    assert task_rows(both, 5.0) == {key: row}
+    at, places = MONDAY.timestamp(), ({"search": 1}, {"n1": 1, "n2": 1})
+    row = Row(1, at, at, *places, running=4, queued=1, longest_ms=1500.0, cpu_ms=900.0)
+    assert sums_at(MONDAY, "", running_tasks=both).tasks == {key: row}
 
 
 @pytest.mark.parametrize("odd", [None, [1, {"nodes": 2}], {"nodes": [5, {"groups": 3}]}, running("a", queued="x")])
 def test_tasks_of_another_shape_are_none(odd: Any) -> None:
-    assert task_rows(odd, 5.0) == {}
+    assert sums_at(MONDAY, "", running_tasks=odd).tasks == {}
 
 
 def test_row_is_the_sum_of_its_captures() -> None:
@@ -124,30 +134,30 @@ def test_the_names_of_the_places_of_a_row_are_bounded() -> None:
     assert row.nodes["node-0"] == 3
 
 
-def sums(number: int, *, series: Series = "scheduled", hours: float = 1.0, text: str = "") -> CaptureSums:
+def read(number: int, *, series: Series = "scheduled", hours: float = 1.0, text: str = "") -> ReadCapture:
     at = MONDAY + number * hours * HOUR
     report = text or text_at(at, hot("n", "search", 25.0 + number, SEARCH), hot("n", "write", 12.5, SORT))
-    return sums_at(at, report, f"/r/{number:06}.txt", series=series)
+    return capture_at(at, report, f"/r/{number:06}.txt", series=series)
 
 
 @pytest.mark.parametrize(
     ("hours", "width"), [(1 / 6, 600), (1.0, 1800), (3.0, 7200), (24.0, 43_200), (24 * 365.0, 31_449_600)]
 )
 def test_spans_get_longer_with_the_time_and_stay_few(hours: float, width: int) -> None:
-    digest = digest_from(sums(number, hours=hours) for number in range(48))
+    digest = digest_from(read(number, hours=hours) for number in range(48))
     spans = digest.profiles["scheduled", CPU].spans
     assert digest.width == width
-    assert sum(sizes[0] for sizes in spans.values()) == 48
+    assert sum(cell.captures for cell in spans.values()) == 48
     assert (max(spans) - min(spans)) / width <= MOST_SPANS
     assert all(span % width == 0 for span in spans)
 
 
 def test_a_cell_names_its_hottest_captures() -> None:
-    digest = digest_from(sums(number, hours=0.01) for number in range(9))
+    digest = digest_from(read(number, hours=0.01) for number in range(9))
     profile = digest.profiles["scheduled", CPU]
-    ((span, (captures, _)),) = profile.pools.rows["search"].items()
-    assert captures == 9
-    assert [named.path for named in profile.named["search", span]] == [
+    (cell,) = profile.pools.rows["search"].values()
+    assert cell.captures == 9
+    assert [named.path for named in cell.hottest] == [
         "/r/000008.txt",
         "/r/000007.txt",
         "/r/000006.txt",
@@ -163,38 +173,30 @@ def test_hostile_captures_do_not_make_it_large() -> None:
             hot(f"n{number}", f"pool-{number}-{each}", 1.0 + each % 7, (f"o.x.C{number}.m{each}(C.java:1)", *SEARCH))
             for each in range(100)
         )
-        digest.add(sums(number, text=text_at(MONDAY, hot("n", "search", 50.0, SEARCH), *odd)))
+        digest.add(read(number, text=text_at(MONDAY, hot("n", "search", 50.0, SEARCH), *odd)))
     profile = digest.profiles["scheduled", CPU]
-    assert len(profile.frames.rows.rows) <= 2 * MOST_ROWS
+    assert len(profile.frames.rows) <= 2 * MOST_ROWS
     assert len(profile.stacks.rows) <= 2 * MOST_STACKS
     assert len(profile.pools.rows) <= 2 * MOST_POOLS + 1
-    assert {pool for pool, _ in profile.named} == set(profile.pools.rows)
-    frames = profile.frames.rows
+    frames = profile.frames
     assert frames.rows["org.apache.lucene.util.automaton.RunAutomaton.step",].captures == 60
     assert 1 <= frames.error <= 3
     # Nothing is lost of the sums of all.
-    assert sum(amount for *_, amount in profile.pools.ranked()) == pytest.approx(profile.frames.amount)
+    assert sum(amount for *_, amount in profile.pools.ranked()) == pytest.approx(profile.amount)
     assert OTHER_POOLS in profile.pools.rows
-
-
-def test_of_many_damaged_files_the_first_are_named() -> None:
-    digest = Digest(Period())
-    for number in range(MOST_DAMAGED + 5):
-        digest.add_damaged(f"/r/{number}.txt", "it is empty")
-    assert digest.damaged_count == MOST_DAMAGED + 5
-    assert len(digest.damaged) == MOST_DAMAGED
 
 
 def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
     """The first captures were summed up in shorter spans than the last one."""
-    captures = [*(sums(number, hours=0.25) for number in range(39)), sums(1000)]
+    captures = [*(read(number, hours=0.25) for number in range(39)), read(1000)]
     profile = digest_from(captures).profiles["scheduled", CPU]
-    total = sum(each.amount for each in captures)
-    assert [sum(column) for column in zip(*profile.spans.values(), strict=True)] == [40, total]
+    total = sum(CaptureSums(each).amount for each in captures)
+    assert sum(cell.captures for cell in profile.spans.values()) == profile.captures == 40
+    assert sum(cell.amount for cell in profile.spans.values()) == profile.amount == total
     for table in (profile.pools, profile.works, profile.stacks):
         assert sum(amount for *_, amount in table.ranked()) == total
         assert {span for row in table.rows.values() for span in row} == set(profile.spans)
-    assert {span for _, span in profile.named} == set(profile.spans)
+    assert {len(cell.hottest) for cell in profile.pools.rows["search"].values()} == {1, MOST_NAMED}
 
 
 def test_the_rarer_rows_are_dropped_and_the_most_that_a_row_may_lack_is_known() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_mediaops.cluster.api import CLUSTER_RULES
+from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.running_tasks import replies

@@ -1,8 +1,8 @@
 """
-Find the cause of a refusal in the reply of a cluster, of Amazon, or of another server at the address.
+The errors of a cluster, and what to do about each.
 
-Each cause is known by a text or a header that nothing else sends, and has its advice. The texts of Amazon's signature
-layer and of its policies all come with 403.
+The cause of a refusal is known by a text or a header that nothing else sends: of the cluster, of Amazon, whose
+signature layer and policies all answer with 403, or of another server at the address.
 """
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ from airflow_provider_mediaops.exceptions import (
     NotFoundError,
     PermissionDeniedError,
     RateLimitedError,
+    ReplyTimeoutError,
+    ServiceUnavailableError,
 )
+from airflow_provider_mediaops.http.errors import ErrorRules
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
     from airflow_provider_mediaops.http.reply import ErrorDetails
 
+#: The name of the service in messages.
+SERVICE = "search cluster"
+#: The reason in an error about an empty report.
+EMPTY_REPORT = "emptyReport"
 #: What Amazon says of temporary credentials that are over; new ones can be fetched.
 AWS_TOKEN_EXPIRED = "The security token included in the request is expired"  # noqa: S105 it is not a token
-#: The advice for an address without the cluster's routes.
-WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
+_WRONG_ADDRESS = "Check the base address in the connection: the cluster's routes are not there."
+_NO_MASTER = (
+    "The cluster has no elected master; it is tried again after a pause. Raise master_timeout if it needs longer to "
+    "elect one."
+)
 
 _UNRECOGNIZED = re.compile(r"contains unrecognized parameters?: (.*)")
 _SUGGESTION = re.compile(r" -> did you mean [^?]*\?")
@@ -92,17 +102,17 @@ _KNOWN = {
     "is unauthorized for ": _Refusal(
         "This is Elasticsearch: give the connection's user or API key a role with the cluster privilege monitor."
     ),
-    "no handler found for uri": _Refusal(WRONG_ADDRESS),
+    "no handler found for uri": _Refusal(_WRONG_ADDRESS),
 }
 
 
-def error_class(_: Response, details: ErrorDetails, found: type[MediaOpsError]) -> type[MediaOpsError]:
+def _error_class(_: Response, details: ErrorDetails, found: type[MediaOpsError]) -> type[MediaOpsError]:
     """Return the class of a refusal that its text shows; ``found`` if the text shows none."""
     known = _known(details)
     return (known and known.error) or found
 
 
-def advice(response: Response, details: ErrorDetails) -> str:
+def _advice(response: Response, details: ErrorDetails) -> str:
     """Return what to do if the reply shows its cause; else an empty text."""
     if server := _other_server(response):
         return server
@@ -141,3 +151,40 @@ def _wants_kerberos_only(response: Response) -> bool:
         return False
     asked = response.headers.get("www-authenticate", "").lower()
     return "negotiate" in asked and not re.search(r"\b(basic|bearer|apikey)\b", asked)
+
+
+#: The errors of the search cluster: those that its documentation names, and those of Elasticsearch and OpenSearch.
+#: ``security_exception`` comes with two statuses: 401 for the credentials, 403 for their privileges.
+CLUSTER_RULES = ErrorRules(
+    service=SERVICE,
+    by_reason={
+        "receive_timeout_transport_exception": ReplyTimeoutError,
+        "process_cluster_event_timeout_exception": ReplyTimeoutError,
+        "timeout_exception": ReplyTimeoutError,
+        "elasticsearch_timeout_exception": ReplyTimeoutError,
+        "opensearch_timeout_exception": ReplyTimeoutError,
+        "master_not_discovered_exception": ServiceUnavailableError,
+        "cluster_manager_not_discovered_exception": ServiceUnavailableError,
+        "circuit_breaking_exception": ServiceUnavailableError,
+        "es_rejected_execution_exception": RateLimitedError,
+        "rejected_execution_exception": RateLimitedError,
+    },
+    advice={
+        "master_not_discovered_exception": _NO_MASTER,
+        "cluster_manager_not_discovered_exception": _NO_MASTER,
+        "circuit_breaking_exception": "The node is short of memory; it is tried again after a pause.",
+        "illegal_argument_exception": "Correct the parameter that it names.",
+        EMPTY_REPORT.lower(): "If no node answers in any time, check the nodes' own logs.",
+    },
+    advice_by_class={
+        AuthenticationError: "Check login and password (API key or token), and auth, in the connection.",
+        PermissionDeniedError: "Give the connection's user the permissions cluster:monitor/nodes/stats and "
+        "cluster:monitor/nodes/hot_threads: the action group cluster_monitor of OpenSearch, or the cluster privilege "
+        "monitor of Elasticsearch.",
+        ReplyTimeoutError: "The nodes did not answer in time; it is tried again. Raise timeout (and master_timeout) if "
+        "they need longer.",
+        NotFoundError: _WRONG_ADDRESS,
+    },
+    refine=_error_class,
+    advice_by_reply=_advice,
+)
