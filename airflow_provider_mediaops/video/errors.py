@@ -17,6 +17,7 @@ from airflow_provider_mediaops.exceptions import (
     PermissionDeniedError,
     QuotaExceededError,
     RateLimitedError,
+    ServiceUnavailableError,
 )
 from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.reply import is_of_search_cluster
@@ -98,6 +99,8 @@ VIDEO_RULES = ErrorRules(
         "keyinvalid": AuthenticationError,
         "youtubesignuprequired": PermissionDeniedError,
         "svcsignuprequired": PermissionDeniedError,
+        # A fault of the service, whatever its status: a post may have been carried out.
+        "backenderror": ServiceUnavailableError,
     },
     advice={
         "playlistnotfound": "Check playlist_id.",
