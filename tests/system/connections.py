@@ -30,10 +30,10 @@ CAPTURES = ("SPIKE_WORKER", "SPIKE_DEFERRED", "LIMIT_SKIP", "LIMIT_FAIL", "LIMIT
 def in_environment(sandbox: SandboxServer) -> dict[str, str]:
     """Give the connections that Airflow reads from its environment, in JSON and, one of them, as an address."""
     ready = sandbox.connections(video_auth="refresh_token")
-    video, on_cluster = (json.loads(ready[f"AIRFLOW_CONN_MEDIAOPS_{name}_DEFAULT"]) for name in ("VIDEO", "CLUSTER"))
+    on_video, on_cluster = (json.loads(ready[f"AIRFLOW_CONN_MEDIAOPS_{name}_DEFAULT"]) for name in ("VIDEO", "CLUSTER"))
     connections = {
-        "MEDIAOPS_VIDEO_DEFAULT": video,
-        "VIDEO_READ_ONLY": {**video, "password": video.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
+        "MEDIAOPS_VIDEO_DEFAULT": on_video,
+        "VIDEO_READ_ONLY": {**on_video, "password": video.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
         "CLUSTER_ONE_ATTEMPT": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
