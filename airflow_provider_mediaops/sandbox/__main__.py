@@ -14,6 +14,8 @@ from pydantic import ValidationError
 from airflow_provider_mediaops.sandbox.server import SandboxServer, VideoAuth
 from airflow_provider_mediaops.sandbox.state import Settings
 
+_LAST_PORT = 65_535
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until Ctrl-C or SIGTERM, with the lines that Airflow needs on the standard output; return the exit code."""
@@ -25,6 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     except ValidationError as invalid:
         first = invalid.errors()[0]
         parser.error(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}")
+    if not 0 <= port <= _LAST_PORT:
+        parser.error(f"--port: {port} is not a port; choose one from 0 to {_LAST_PORT}")
     stop = threading.Event()
     try:
         with SandboxServer(host=host, port=port, settings=settings) as server:
@@ -35,8 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
             print(f"The sandbox's manual is at {server.url}/docs. Stop it with Ctrl-C.", file=sys.stderr)
             stop.wait()
-    except (OSError, OverflowError) as error:
-        print(f"Cannot listen on {host} port {port}: {error}. Choose another --port.", file=sys.stderr)
+    except OSError as error:
+        print(f"Cannot listen on {host} port {port}: {error.strerror}. Choose another --port.", file=sys.stderr)
         return 1
     return 0
 
