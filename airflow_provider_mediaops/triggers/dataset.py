@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_provider_mediaops.exceptions import DestinationInUseError, TemporaryError
-from airflow_provider_mediaops.hooks.threads import in_thread, to_its_end
+from airflow_provider_mediaops.hooks.threads import import_in_thread, in_thread, to_its_end
 from airflow_provider_mediaops.triggers.base import TaskTrigger, reading_row
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class DatasetTrigger(TaskTrigger):
         """Yield what is left to be fetched, in parts that are saved one by one."""
 
     async def _result(self) -> dict[str, Any]:
-        # In a thread: the first call imports the service's modules.
+        # In a thread: the first calls import the service's modules, and those that do work to its end.
+        await import_in_thread("airflow_provider_mediaops.http.request_threads")
         work_class = await in_thread(partial(resolve_name, self.work_class))
         with reading_row():
             work = work_class(**self.work)
