@@ -271,6 +271,6 @@ JOURNAL = {
 }
 #: The rows of faults of the store that keeps the rate of a key. No request is sent then.
 RATE_STORE = {
-    "store unreachable": "RateStoreError: Make sure that this Redis runs",
+    "store unreachable": "RateStoreError: that this Redis runs",
     "disk full": "RateStoreError: Make sure that workers and triggerer can write this file",
 }
