@@ -27,8 +27,6 @@ POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 30
 # Well-known servers have lower ones.
 _LOWEST_PORT = 20_000
-#: Sockets whose names say which ports this process has chosen.
-_taken_ports: list[socket.socket] = []
 
 
 class ProcessEndedError(RuntimeError):
@@ -57,7 +55,8 @@ def free_port() -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             stack.pop_all()
-            _taken_ports.append(name)
+            # Open until this process ends, without an object that Python would complain of then.
+            name.detach()
             return port
     raise RuntimeError("There is no free port.")
 

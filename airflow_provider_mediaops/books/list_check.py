@@ -29,12 +29,12 @@ _LONGEST_EXAMPLE = 60
 
 @dataclass(slots=True)
 class InvalidReason:
-    """A reason why rows hold no ISBN of a book: how many rows, and the text and the number of the first."""
+    """A reason why rows hold no ISBN of a book: how many rows, and the text and the place of the first."""
 
     reason: str
     rows: int
     example: str
-    row: int
+    place: str
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class ListFigures:
             if known := self._reasons.get(reason):
                 known.rows += 1
             elif len(self._reasons) < _MAX_REASONS:
-                self._reasons[reason] = InvalidReason(reason, 1, shortened(row.text), row.number)
+                self._reasons[reason] = InvalidReason(reason, 1, shortened(row.text), row.place)
         else:
             self.missing += 1
 
@@ -78,7 +78,7 @@ class ListFigures:
 
     def reasons_line(self) -> str:
         """Return the commonest reasons in words, each with an example."""
-        return "; ".join(f"{each.rows:,}x {each.reason} (row {each.row}: {each.example!r})" for each in self.reasons)
+        return "; ".join(f"{each.rows:,}x {each.reason} ({each.place}: {each.example!r})" for each in self.reasons)
 
     def warning(self) -> str | None:
         """Return a warning if many rows are invalid, or no row holds an ISBN."""
@@ -128,7 +128,9 @@ def check_list(rows: Iterable[IsbnRow], limit: int) -> ListCheck:
             for row in batch:
                 figures.add(row)
                 if row.error and len(first_invalid) < limit:
-                    first_invalid.append(InvalidText(row.place, row.text, row.reason or row.error))
+                    line = row.line or row.number
+                    place = f"{row.file}:{line}" if row.file else line
+                    first_invalid.append(InvalidText(place, row.text, row.reason or row.error))
             with naming_folder():
                 database.executemany(_COUNT, [(int(row.isbn13), row.number) for row in batch if row.isbn13])
         with naming_folder():

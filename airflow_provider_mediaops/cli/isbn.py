@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, 
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
 from airflow_provider_mediaops.enrichment.arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
-from airflow_provider_mediaops.progress import counted
+from airflow_provider_mediaops.progress import counted, duration
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions
 from airflow_provider_mediaops.storage.source_list import encoding_warning, find_files, read_list
 
@@ -136,7 +135,7 @@ def _cost_table(costs: list[LookupCost]) -> TextTable:
     columns = ["Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least"]
     rows: list[list[object]] = []
     for cost in costs:
-        time = timedelta(seconds=math.ceil(cost.seconds))
+        time = duration(math.ceil(cost.seconds))
         rows.append([cost.plan, cost.requests_per_second, cost.bulk, cost.requests, cost.quota, time])
         if cost.days is not None:
             rows[-1].append(cost.days)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import unsigned
-from airflow_provider_mediaops.books.list_check import ListFigures
+from airflow_provider_mediaops.books.list_check import ListFigures, shortened
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.progress import counted
@@ -31,7 +31,10 @@ def survey(
     figures, files = ListFigures(), enrichment.files()
     for row in enrichment.rows(files, isbns):
         if row.error and enrichment.on_invalid == "fail":
-            raise InvalidArgumentError(f"{enrichment.named or 'isbns'}, row {row.number}: {row.error}")
+            text = f"{shortened(row.text)!r}: " if row.text else ""
+            raise InvalidArgumentError(
+                f"{enrichment.named or 'isbns'}, {row.place}: {text}{row.reason or row.error}. Nothing was requested."
+            )
         figures.add(row)
     columns = _columns_of(files, enrichment)
     for file in files[:_NAMED_FILES]:

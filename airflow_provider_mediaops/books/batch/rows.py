@@ -25,7 +25,8 @@ class IsbnRow(NamedTuple):
     note: str | None = None  # what the user should know about how it was read
     number: int = 0  # of the input row, from 1
     columns: Mapping[str, Any] | None = None  # the other columns of its source that are kept; None if none are
-    place: int | str = 0  # its line, or its number in a file without lines; after the file's name in a list of several
+    line: int | None = None  # of its file; None in a file without lines, and in a list in memory
+    file: str | None = None  # the name of its file, in a list of several
 
     @classmethod
     def of(cls, value: object) -> IsbnRow:
@@ -37,6 +38,12 @@ class IsbnRow(NamedTuple):
         """The status of a row that has no ISBN."""
         return "invalid" if self.error else "missing"
 
+    @property
+    def place(self) -> str:
+        """Where it stands, as people look for it: ``line 3``, or ``row 3`` where there are no lines."""
+        place = f"line {self.line}" if self.line else f"row {self.number}"
+        return f"{self.file}, {place}" if self.file else place
+
 
 def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a list in memory, as :func:`rows_of_source` does."""
@@ -46,8 +53,7 @@ def rows_of_values(values: Iterable[object], several: Several, *, repair_zeros: 
 def rows_of_source(rows: Iterable[SourceRow], several: Several, *, repair_zeros: bool) -> Iterator[IsbnRow]:
     """Read the rows of a source; of several books in a cell the first, or all as rows of their own."""
     for number, row in enumerate(rows, 1):
-        place = f"{row.file}:{row.line or number}" if row.file else row.line or number
-        make = partial(IsbnRow, row.text, number=number, columns=row.columns, place=place)
+        make = partial(IsbnRow, row.text, number=number, columns=row.columns, line=row.line, file=row.file)
         if row.error:
             yield make(None, row.error, row.reason)
         else:

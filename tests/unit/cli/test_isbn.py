@@ -37,9 +37,9 @@ def test_a_program_gets_all_that_is_found(listed: Path) -> None:
 
     assert ended.code == 1
     document = ended.document
-    assert [(each["rows"], each["example"], each["row"]) for each in document["reasons"]] == [
-        (1, "no ISBN", 3),
-        (1, "9780140449137", 4),
+    assert [(each["rows"], each["example"], each["place"]) for each in document["reasons"]] == [
+        (1, "no ISBN", "line 4"),
+        (1, "9780140449137", "line 5"),
     ]
     (file,) = document["files"]
     assert (file["file"], file["format"], file["encoding"], file["rows"]) == (str(listed), "txt", "utf-8", 6)

@@ -179,13 +179,13 @@ BY_ITSELF = "write them by themselves: an array, or an object a line"
             "l.csv",
             f"t,isbn\na,{CRIME}\nb\n".encode(),
             {"on_invalid": "fail"},
-            "l.csv, row 2: Line 3: it has 1 of 2 columns",
+            "l.csv, line 3: it has 1 of 2 columns",
         ),
         (
             "l.csv",
             f"isbn\n{CRIME}\n9780140449137\n".encode(),
             {"on_invalid": "fail"},
-            "l.csv, row 2: .*its check digit",
+            "l.csv, line 3: '9780140449137': its check digit",
         ),
     ],
 )
@@ -464,6 +464,14 @@ class TestInvalid:
         warned = [line for line in lines if line.startswith("WARNING")]
         assert len(warned) == (warning is not None)
         assert warning is None or warning in warned[0]
+
+    def test_warning_names_the_line_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines = log_lines(monkeypatch, EnrichIsbnsOperator)
+        (tmp_path / "list.csv").write_text(f"isbn\n{CRIME}\nx\n")
+
+        make(tmp_path / "books.jsonl", source=str(tmp_path / "list.csv")).execute({})
+
+        assert any("not 1 (line 3: 'x')." in line for line in lines)
 
 
 class TestQueries:
