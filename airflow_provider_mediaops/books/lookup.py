@@ -28,8 +28,8 @@ from airflow_provider_mediaops.exceptions import (
     NotFoundError,
     PermanentError,
 )
-from airflow_provider_mediaops.http.client import Attempts
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait, observed
+from airflow_provider_mediaops.http.retry import Attempts
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.client import Client

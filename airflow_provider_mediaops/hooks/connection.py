@@ -19,13 +19,8 @@ from urllib.request import getproxies
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_number, read_whole_number, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError
-from airflow_provider_mediaops.http.settings import (
-    RetryPolicy,
-    TransportSettings,
-    is_header_name,
-    is_header_text,
-    trust_problem,
-)
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import TransportSettings, is_header_name, is_header_text, trust_problem
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

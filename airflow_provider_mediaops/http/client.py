@@ -34,7 +34,7 @@ from airflow_provider_mediaops.http.exchange import (
     Wait,
 )
 from airflow_provider_mediaops.http.rate_limit.schedule import QuotaExhausted
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import Attempts, RetryPolicy
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.limiter import Permit, RateLimiter
@@ -46,38 +46,6 @@ _FAIL_OVER = (ConnectionFailedError, ReplyTimeoutError, ServiceUnavailableError)
 
 # Replies from this size on are parsed in a thread: an event loop would stand still for some milliseconds and more.
 _LARGE_REPLY_BYTES = 64 * 1024
-
-
-@dataclass(slots=True)
-class Attempts:
-    """The tries of one call so far, and when ``max_wait`` began: with the first permit to send, or failure before."""
-
-    policy: RetryPolicy
-    clock: Clock
-    failed: int = 0
-    _began: float | None = None
-
-    def begin_max_wait(self) -> float:
-        """Begin ``max_wait``, unless it has begun; return when it did."""
-        if self._began is None:
-            self._began = self.clock.monotonic()
-        return self._began
-
-    def pause_after(self, error: MediaOpsError) -> float | None:
-        """
-        Count a failed try and return the pause before the next in seconds; None if there is no other try.
-
-        The ``Retry-After`` of the service is waited in full; 0 counts as absent. A pause that would end past the time
-        limit is not begun, so the caller gets the error at once.
-        """
-        self.failed += 1
-        ends = self.begin_max_wait() + self.policy.max_wait
-        if self.failed >= self.policy.max_attempts or not error.temporary or isinstance(error, QuotaExceededError):
-            return None
-        # The exponent is bounded too: 2.0 ** 1024 overflows.
-        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** min(self.failed - 1, 60))
-        pause = error.retry_after or self.clock.uniform(0.0, ceiling)
-        return pause if self.clock.monotonic() + pause <= ends else None
 
 
 @dataclass(slots=True)

@@ -37,18 +37,6 @@ def is_header_text(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """Truncated exponential backoff with full jitter, under two upper bounds."""
-
-    max_attempts: int = 5  # tries of one call, the first included
-    # Seconds within which a retry may begin, counted from the first permit to send the call. The wait for that permit
-    # does not count.
-    max_wait: float = 120.0
-    base_seconds: float = 0.5  # the upper bound of the first pause; it doubles with each try
-    cap_seconds: float = 30.0  # the upper bound of any pause that the service did not ask for
-
-
-@dataclass(frozen=True, slots=True)
 class ClientCertificate:
     """The certificate that a client shows. Its files are read for each connection, so they may be renewed."""
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from airflow_provider_mediaops.exceptions import UncertainDeliveryError
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Response, TransportError
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.models.attempts import Attempt, current_attempt, store_turn, take_turn

@@ -20,7 +20,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from airflow_provider_mediaops.exceptions import TemporaryError
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.airflow_names import TaskDeferred

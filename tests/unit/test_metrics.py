@@ -29,7 +29,7 @@ from airflow_provider_mediaops.hooks.video import VideoPlatformHook
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Response
 from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.plugin.reading import find_file

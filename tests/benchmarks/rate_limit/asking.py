@@ -15,8 +15,9 @@ from airflow_provider_mediaops.http.errors import ErrorRules
 from airflow_provider_mediaops.http.exchange import Call, Request
 from airflow_provider_mediaops.http.rate_limit.backends import backend_at
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.runner import run
-from airflow_provider_mediaops.http.settings import RetryPolicy, TransportSettings
+from airflow_provider_mediaops.http.settings import TransportSettings
 from airflow_provider_mediaops.http.transport import Transport
 from tests.benchmarks.rate_limit.service import rate_of
 

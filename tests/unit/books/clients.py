@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_provider_mediaops.books.api import BOOK_RULES
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock
 
 

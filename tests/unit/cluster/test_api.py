@@ -26,7 +26,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Call, Response
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import replay, requests_of
 from tests.unit.search_cluster import error, replied, report, stats
 

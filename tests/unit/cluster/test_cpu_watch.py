@@ -18,7 +18,7 @@ from airflow_provider_mediaops.cluster.cpu_watch import (
 from airflow_provider_mediaops.cluster.errors import CLUSTER_RULES
 from airflow_provider_mediaops.cluster.models import NodeCpu, NodeStats
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.waiting import Done, Pace, Progress, Term, wait
 from tests.unit.call_flows import FakeClock, pauses_of, replay, replayed_readings
 from tests.unit.search_cluster import error, node_id, replied, stats

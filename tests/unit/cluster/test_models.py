@@ -15,7 +15,7 @@ from airflow_provider_mediaops.cluster.models import CpuMeasure, NodeCpu, NodeSt
 from airflow_provider_mediaops.cluster.query import is_plain, node_list
 from airflow_provider_mediaops.exceptions import ServiceUnavailableError
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of
 from tests.unit.search_cluster import error, node_id, replied, stats
 

@@ -15,7 +15,7 @@ from airflow_provider_mediaops.cluster.query import HotThreadsQuery
 from airflow_provider_mediaops.cluster.statistics import NodeStatistics, alarms, read_statistics, statistics_of
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, TransportError, Wait
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import FakeClock, replay, requests_of
 from tests.unit.cluster.made_pages import words_of
 from tests.unit.search_cluster import error, replied, report

@@ -20,15 +20,15 @@ from airflow_provider_mediaops.exceptions import (
     UncertainDeliveryError,
 )
 from airflow_provider_mediaops.http.auth import Auth, RefreshTokenAuth
-from airflow_provider_mediaops.http.client import Attempts, Client
 from airflow_provider_mediaops.http.exchange import Call, Emit, Failure, Request, Response, TransportError, Wait
 from airflow_provider_mediaops.http.reply import read_json
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import Attempts, RetryPolicy
 from tests.unit.call_flows import FakeClock, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, REFUSED, SLOW, error_of, make, refused
 from tests.unit.http.rate_limit.keys import GAP, WINDOW, limiter_of, next_step
 
 if TYPE_CHECKING:
+    from airflow_provider_mediaops.http.client import Client
     from airflow_provider_mediaops.http.exchange import Step
 
 LIMIT = Response(429, {"retry-after": "3"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Request, Response, Wait
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.storage.record import StateRecord
 from airflow_provider_mediaops.video.arguments import Bulletin
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY, Author, Delivery, fingerprint_of

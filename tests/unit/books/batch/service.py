@@ -17,8 +17,8 @@ from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Clock
 from airflow_provider_mediaops.http.rate_limit.backends import MemoryBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from airflow_provider_mediaops.http.runner import arun
-from airflow_provider_mediaops.http.settings import RetryPolicy
 from airflow_provider_mediaops.sandbox.books import sample_isbns
 from tests.unit.book_database import found, replied
 from tests.unit.books.held import CANARY

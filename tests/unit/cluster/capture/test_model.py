@@ -35,7 +35,7 @@ from airflow_provider_mediaops.http.exchange import (
     TransportError,
     advance,
 )
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import START, FakeClock, replay, requests_of
 from tests.unit.cluster.digest.captured_days import MONDAY, SEARCH, hot, text_at
 from tests.unit.cluster.task_values import TASKS, hostile_tasks

@@ -27,7 +27,7 @@ from airflow_provider_mediaops.exceptions import (
 )
 from airflow_provider_mediaops.http.client import Client
 from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
-from airflow_provider_mediaops.http.settings import RetryPolicy
+from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import START, FakeClock, pauses_of, replay, replayed_readings, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
 

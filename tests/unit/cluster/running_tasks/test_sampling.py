@@ -28,7 +28,8 @@ from airflow_provider_mediaops.http.exchange import (
     Wait,
     advance,
 )
-from airflow_provider_mediaops.http.settings import RetryPolicy, TransportSettings
+from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.call_flows import FakeClock
 from tests.unit.search_cluster import error, node_id, replied
 from tests.unit.task_replies import (
