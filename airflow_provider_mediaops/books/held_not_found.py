@@ -115,10 +115,9 @@ class HeldNotFounds:
     _last_finding_request: int = 0
     # The book that is asked for now to be the probe, and why it is known to exist.
     _probe: tuple[str, Probe] | None = None
-    # The error of the last probe, and how many were not found in a row; since when says when the patience ends.
-    _failure: MediaOpsError | None = None
-    _failed_probes: int = 0
-    _failing_since: float = inf
+    _failure: MediaOpsError | None = None  # of the last probe
+    _failed_probes: int = 0  # in a row
+    _failing_since: float = inf  # when the first of them failed: the patience ends so long after that
     _next_check: float = -inf
     _wants_probes: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timezone
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_mediaops.cli.terminal import Figure, Line, TextTable
@@ -101,7 +102,7 @@ def _tables(found: Comparison, labels: Sequence[str]) -> Iterator[Part]:
         label = readable(kind.label) + (f" ({kind.caution})" if kind.caution else "")
         return label, Figure(f"{kind.share_percent:.1f} %"), kind.threads, _nodes(kind), _method(kind.told_by)
 
-    def change_row(heat: Heat) -> Sequence[object]:
+    def change_row(first: str, heat: Heat) -> Sequence[object]:
         amounts = (used(heat.amounts[number]) for number in shown)
         return _name(first, heat), *amounts, Figure(difference(heat.difference, found.measure)), heat.trend
 
@@ -109,7 +110,7 @@ def _tables(found: Comparison, labels: Sequence[str]) -> Iterator[Part]:
         node, method = readable(heat.nodes[0]), _method(heat.method)
         return readable(heat.name), used(heat.peak), node, method, _time_off(heat)
 
-    def total_row(heat: Heat) -> Sequence[object]:
+    def total_row(first: str, heat: Heat) -> Sequence[object]:
         return _name(first, heat), used(heat.peak), heat.threads, _nodes(heat)
 
     columns: Sequence[str] = ("Kind of work", "Share of report", "Threads", "Nodes", "Told by")
@@ -117,13 +118,13 @@ def _tables(found: Comparison, labels: Sequence[str]) -> Iterator[Part]:
     shown = columns_of(len(labels))
     for first, heats in found.changes().items() if len(labels) > 1 else ():
         columns = (first, *(labels[number] for number in shown), "Change", "")
-        yield from _table(f"Changes: {first.lower()}s", columns, heats, change_row)
+        yield from _table(f"Changes: {first.lower()}s", columns, heats, partial(change_row, first))
     yield from _table("By thread", ("Thread", found.heading, "Node", "Top frame", ""), found.threads, thread_row)
     for first, heats in (("Thread pool", found.pools), ("Top frame", found.methods)):
         columns = (first, found.heading, "Threads", "Nodes")
-        yield from _table(f"By {first.lower()}, across nodes", columns, heats, total_row)
+        yield from _table(f"By {first.lower()}, across nodes", columns, heats, partial(total_row, first))
     columns = ("Node", f"{found.heading}, its threads", "Threads")
-    yield from _table("By node", columns, found.nodes, lambda heat: total_row(heat)[:3])
+    yield from _table("By node", columns, found.nodes, lambda heat: total_row("Node", heat)[:3])
 
 
 def _table(

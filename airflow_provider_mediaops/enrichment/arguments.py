@@ -21,11 +21,15 @@ from airflow_provider_mediaops.arguments import (
     read_texts,
     read_whole_number,
     refused,
+    unsigned,
 )
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.storage.formats import CSV_FORMULAS
 from airflow_provider_mediaops.storage.source_columns import find_columns, is_missing, no_column, read_keep
+
+# Files that are often taken for lists. Any other name may be that of a folder.
+_NO_LISTS = (".xls", ".ods", ".zip", ".7z", ".bz2", ".xz", ".zst", ".tar", ".tar.gz")
 
 #: A number of rows; the text of a share of all rows, from 0 to 1; or ``all``.
 RowBound = int | str
@@ -38,7 +42,13 @@ def read_source(value: object) -> tuple[str, ...]:
     paths = value if isinstance(value, (list, tuple)) else [value]
     if not paths:
         raise InvalidArgumentError("source is an empty list: give the path of a file, a folder or a pattern.")
-    return tuple(read_path("source", path) for path in paths)
+    read = tuple(read_path("source", path) for path in paths)
+    if other := next((path for path in read if path.lower().endswith(_NO_LISTS)), None):
+        raise InvalidArgumentError(
+            f"source {unsigned(other)!r} is an archive or a file of another program: unpack it, or save it as .csv or "
+            ".xlsx."
+        )
+    return read
 
 
 def read_columns(name: str, value: object) -> list[str] | None:

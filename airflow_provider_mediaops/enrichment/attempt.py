@@ -142,7 +142,12 @@ class EnrichmentAttempt:
         self._earlier: EarlierIndex | None = None
         if enrichment.reuse and staging.rows < enrichment.total:
             self._earlier = EarlierIndex(time.time(), enrichment.reuse_for, enrichment.reuse_not_found_for)
-            self._read_earlier(self._earlier)
+            try:
+                self._read_earlier(self._earlier)
+            except BaseException:
+                # Nobody has this attempt yet, to close it: SQLite would hold the index, and its files, for ever.
+                self._earlier.close()
+                raise
         self._progress = ProgressLog(log, clock, warn)
         # The number of rows by status, and of those that were ``reused``, ``stale`` and ``refresh_failed``.
         self._figures = dict.fromkeys((*STATUSES, *_OF_REUSE), 0) | state.get("figures", {})

@@ -330,7 +330,7 @@ def _check_changes(given: Mapping[str, Any], values: Mapping[str, Any], is_unkno
     if "destination" in values:
         if not path.lower().endswith(_SUFFIX):
             raise refused("changes", path, f"ends in {_SUFFIX}: changes are written as JSON lines")
-        check_changes_path("changes", path, values["destination"])
+        check_changes_path(path, values["destination"])
 
 
 def _filter_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: st
             # Object stores have no folders: only the bucket can be missing. Its name may be misspelt, so it is not
             # created. Stores such as SFTP have folders.
             if path.protocol in _BUCKET_SCHEMES:
-                message = "there is no such bucket; create it, or correct its name"
+                message = "there is no such bucket or container; create it, or correct its name"
                 raise FileNotFoundError(errno.ENOENT, message) from error
             path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             return send(target)

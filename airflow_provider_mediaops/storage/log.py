@@ -24,6 +24,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
+from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.errors import superseded_error
@@ -44,6 +45,7 @@ Kind = Literal["rows", "anew", "done", "last"]
 
 _log = logging.getLogger(__name__)
 
+_VERSION = 1  # of the log
 _HEADER = re.compile(rb"([0-9a-f]{8}) (\{[^\n]*\})\n")
 # A header has a few numbers.
 _MAX_HEADER_BYTES = 4096
@@ -82,7 +84,7 @@ def next_claim(names: Iterable[str]) -> Claim:
 class Header:
     """The header of a frame, as it is written."""
 
-    version: Literal[1]
+    version: int
     number: int
     kind: Kind
     rows: int  # the number of records up to its end
@@ -116,7 +118,7 @@ def _encoded(header: Header, data: bytes, blocks: Iterable[bytes] = ()) -> bytes
 
 
 def _frame_at(file: int, start: int) -> Frame | None:
-    """Read a frame; None if it is not as it was written, or another version of this package has written it."""
+    """Read a frame; None if it is not as it was written."""
     import msgspec
 
     found = _HEADER.match(os.pread(file, _MAX_HEADER_BYTES, start))
@@ -132,7 +134,15 @@ def _frame_at(file: int, start: int) -> Frame | None:
             crc = zlib.crc32(block, crc)
     except (ValueError, msgspec.MsgspecError):
         return None
-    return Frame(header, data, lines) if crc == int(found[1], 16) else None
+    if crc != int(found[1], 16):
+        return None
+    if header.version != _VERSION:
+        raise PermanentError(
+            f"What is staged has version {header.version}, which this version of airflow-provider-mediaops does not "
+            f"know (it knows {_VERSION}). Install the version that staged it, or a later one; or, if no task writes "
+            "there, remove the hidden folder .<name>.staging beside the destination, and it is written anew."
+        )
+    return Frame(header, data, lines)
 
 
 @dataclass(slots=True)
@@ -350,7 +360,7 @@ class Log:
         self.check()
         rows += self._appended_rows
         before = self._tip if self._number == 0 else None
-        header = Header(1, self._number, kind, rows, len(data), size, before)
+        header = Header(_VERSION, self._number, kind, rows, len(data), size, before)
         head = _encoded(header, data, blocks())
         # A frame that may be there is not written a second time with other records.
         self._is_broken = True
@@ -375,7 +385,7 @@ class Log:
         self.check()
         name = f"{self._claim}-{_LAST}"
         data = json_line({"summary": summary, "turn": self._turn})
-        header = Header(1, 0, "last", self.rows, len(data), 0, None)
+        header = Header(_VERSION, 0, "last", self.rows, len(data), 0, None)
         self._backend.put(f"{self._folder}/{name}", _encoded(header, data))
         names = self.check()
         rest = [each for each in names if each != name]

@@ -216,15 +216,15 @@ def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) 
         )
 
 
-def check_changes_path(name: str, path: str, destination: str) -> None:
+def check_changes_path(path: str, destination: str) -> None:
     """Make sure that a file of changes can be published after a dataset; else raise InvalidArgumentError."""
     if is_same_file(path, destination):
         raise InvalidArgumentError(
-            f"{name} and destination are one file, {unsigned(path)!r}: give {name} a path of its own."
+            f"changes and destination are one file, {unsigned(path)!r}: give changes a path of its own."
         )
     if not _is_same_storage(path_of(path), path_of(destination)):
         raise InvalidArgumentError(
-            f"{name} {unsigned(path)!r} is on another storage than the destination {unsigned(destination)!r}. The two "
+            f"changes {unsigned(path)!r} is on another storage than the destination {unsigned(destination)!r}. The two "
             "are published together, so they need one storage and one connection."
         )
 
@@ -235,7 +235,10 @@ def is_same_file(one: object, other: object) -> bool:
     if not _is_same_storage(first, second):
         return False
     if is_local(first):
-        return os.path.realpath(local_path_of(first)) == os.path.realpath(local_path_of(second))
+        here, there = local_path_of(first), local_path_of(second)
+        # Names that differ in case only may be one file, too.
+        is_one = here.exists() and there.exists() and here.samefile(there)
+        return is_one or os.path.realpath(here) == os.path.realpath(there)
     return first.path.strip("/") == second.path.strip("/")
 
 

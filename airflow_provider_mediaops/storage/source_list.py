@@ -39,7 +39,7 @@ _SIGN = re.compile(r"[*?\[]")
 _PART = "part-"
 # Of hidden files and folders, of those by which Spark notes its success, and of a folder that each volume of ext4 has,
 # which root alone may read.
-_HIDDEN = (".", "_", "lost+found")
+_HIDDEN, _LOST_AND_FOUND = (".", "_"), "lost+found"
 _MAX_NAMES = 5
 # Far more than the parts of a list: whoever names more has named another folder, such as that of the disk.
 _MAX_FILES = 10_000
@@ -238,7 +238,7 @@ def _below(store: Any, folder: str) -> Iterator[str]:
 
 
 def _is_hidden(path: str) -> bool:
-    return any(part.startswith(_HIDDEN) for part in path.split("/"))
+    return any(part.startswith(_HIDDEN) or part == _LOST_AND_FOUND for part in path.split("/"))
 
 
 def _format_of_part(name: str) -> str | None:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _OLD = b"\xd0\xcf\x11\xe0"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _OLD_BYTES = 8 * 1024 * 1024
-# A workbook is an archive. The rows of its sheets are read one by one; all other parts are kept in memory, such as the
-# texts of the cells.
-_SHEETS, _MAX_HELD = "/worksheets/", 256 << 20
+# A workbook is an archive, and a kilobyte of it may hold a gigabyte of nothing. The rows of sheets are read one by one,
+# but a row may be as large as its sheet; all other parts are kept in memory, such as the texts of the cells.
+_MAX_UNPACKED, _SHEETS, _MAX_HELD = 1 << 30, "/worksheets/", 256 << 20
 _MAX_SHEETS = 20
 
 _ROWS_A_BATCH = 1_000
@@ -41,7 +41,9 @@ def read_excel(file: SourceFile) -> Iterator[SourceRow]:
                 chosen = file.choose(names)
                 yield from (chosen.row(cells, file.line) for cells in rows)
                 return
-            lacking.append(f"in sheet {sheet.title!r}, {no_column(file.options.columns, names)}")
+            # The advice would come once for each sheet.
+            problem = no_column(file.options.columns, names).removesuffix("; name it in isbn_column")
+            lacking.append(f"in sheet {sheet.title!r}, {problem}")
         file.line = 0
         raise file.error("; ".join(lacking[:_MAX_SHEETS]) or "it has no sheet with cells")
 
@@ -78,9 +80,10 @@ def _opened_workbook(file: SourceFile) -> Iterator[Any]:
         try:
             with ZipFile(opened) as archive:
                 sizes = {part.filename: part.file_size for part in archive.infolist()}
-            held = sum(size for name, size in sizes.items() if _SHEETS not in name)
-            if held > _MAX_HELD:
-                raise file.error(f"its texts and formats have {held >> 20:,} MB unpacked; save it as .csv")
+            held, unpacked = sum(size for name, size in sizes.items() if _SHEETS not in name), sum(sizes.values())
+            if held > _MAX_HELD or unpacked > _MAX_UNPACKED:
+                what = f"it has {unpacked >> 20:,} MB unpacked, which is too much for a workbook"
+                raise file.error(f"{what}; save it as .csv")
             with closing(load_workbook(opened, read_only=True, data_only=True, keep_links=False)) as book:
                 yield book
         except InvalidSourceError:
@@ -98,16 +101,16 @@ def read_parquet(file: SourceFile) -> Iterator[SourceRow]:
         _check_digits(file, [schema.field(place) for place in chosen.read])
         file.kept = {name: _kind(schema.field(place).type) for place, name in chosen.kept}
         needed = {*chosen.read, *kept}
-        # Two columns may share a name only if all are read.
-        is_whole = file.options.keep is True
-        places = range(len(schema)) if is_whole else sorted(needed)
-        wanted = None if is_whole else [schema.names[place] for place in places]
+        # Columns that share a name cannot be told apart once some are left out.
+        is_whole = file.options.keep is True or len(set(schema.names)) < len(schema)
+        wanted = None if is_whole else [schema.names[place] for place in sorted(needed)]
         for group in range(table.metadata.num_row_groups):
             for batch in table.iter_batches(_ROWS_A_BATCH, row_groups=[group], columns=wanted, use_threads=False):
                 cells = [[None] * len(batch)] * len(schema)
-                for place, column in zip(places, batch.columns, strict=True):
-                    if place in needed:
-                        cells[place] = _values(file, schema.names[place], column, is_kept=place in kept)
+                for place in needed:
+                    # By its name: pyarrow reads a part of another column as well if the path of that part is this name.
+                    column = batch.column(place if is_whole else schema.names[place])
+                    cells[place] = _values(file, schema.names[place], column, is_kept=place in kept)
                 yield from map(chosen.row, zip(*cells, strict=True))
 
 

@@ -222,5 +222,6 @@ class SharedReadings:
             # Each raises an error of its own: one that many raise would collect the traces of all.
             raise copy.copy(outcome) from outcome.__cause__
         if isinstance(outcome, Exception):
+            # A fault of the program: not every class of errors can be copied.
             raise outcome
         return outcome

@@ -49,11 +49,11 @@ _GONE = (
 )
 # Records with the same bytes are the same. The rest is few, so their content is compared in Python.
 _DIFFERENT = (
-    "SELECT old.id AS id, old.rowid, new.rowid FROM records AS old "
+    "SELECT old.id AS id, old.line, new.start, new.size FROM records AS old "
     "LEFT JOIN records AS new ON new.id = old.id AND new.side = 1 "
     "WHERE old.side = 0 AND (new.id IS NULL OR new.digest <> old.digest) "
     "UNION ALL "
-    "SELECT new.id AS id, NULL, new.rowid FROM records AS new "
+    "SELECT new.id AS id, NULL, new.start, new.size FROM records AS new "
     "WHERE new.side = 1 AND NOT EXISTS (SELECT 1 FROM records WHERE id = new.id AND side = 0) "
     "ORDER BY 1"
 )
@@ -63,7 +63,7 @@ _DIFFERENT = (
 class SecondLook:
     """How far the service was asked once more for the records that the listing lacks, as it is saved with them."""
 
-    against: str  # the version with which the listing was compared
+    against: str = ""  # the version with which the listing was compared; empty for none
     last: str = ""  # the id up to which all are decided
     recovered: int = 0  # records that the listing lacked and the service still had
     kept: int = 0  # older records that were kept, because it is not known that they are gone
@@ -88,7 +88,7 @@ class ExportChanges:
         self._staging = staging
         self._warn = warn
         #: How far the second look has come.
-        self.second_look = SecondLook(**(staging.state or {}).get("second_look", {"against": ""}))
+        self.second_look = SecondLook(**(staging.state or {}).get("second_look", {}))
         if self.second_look.against != staging.replaced_version:
             # Somebody else has published since: another version may lack other records.
             self.second_look.last, self.second_look.against = "", staging.replaced_version
@@ -221,8 +221,8 @@ class ExportChanges:
         """Yield what was ``added``, ``removed`` and ``changed``, each with its line, by the ids in order of UTF-8."""
         with naming_folder():
             self._database.execute(_INDEX)
-            for key, old, new in self._database.execute(_DIFFERENT):
-                before, after = self._line(old), self._line(new)
+            for key, before, start, size in self._database.execute(_DIFFERENT):
+                after = None if start is None else self._staging.line(start, size)
                 if before is None or after is None:
                     change = "added" if before is None else "removed"
                 elif canonical(parse_json(before)) != canonical(parse_json(after)):
@@ -231,13 +231,6 @@ class ExportChanges:
                     continue
                 head = json_line({"change": change, "id": _id(key)})[:-1]
                 yield change, b'%s,"before":%s,"after":%s}\n' % (head, before or b"null", after or b"null")
-
-    def _line(self, row: int | None) -> bytes | None:
-        if row is None:
-            return None
-        found = self._database.execute("SELECT line, start, size FROM records WHERE rowid = ?", (row,))
-        line, start, size = found.fetchone()
-        return line or self._staging.line(start, size)
 
     def _write(self, file: Path) -> None:
         with naming_folder(), file.open("wb") as opened:

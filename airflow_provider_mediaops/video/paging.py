@@ -108,10 +108,16 @@ class Listing:
 
     def _take(self, page: SubscriptionPage) -> ListedPage:
         items = page.items
-        keys = [_key(item) for item in items]
+        # Nearly every record has an id; a call for each would take as long as all the rest of this.
+        keys = [known if type(known := item.get("id")) is str else _key(item) for item in items]
         new = self.known.add(keys)
-        # Records without an id cannot be compared, so all of them are kept.
-        fresh = [item for item, is_new in zip(items, new, strict=True) if is_new or not isinstance(item.get("id"), str)]
+        fresh = items
+        # Most pages hold nothing that was there before.
+        if not all(new):
+            # Records without an id cannot be compared, so all of them are kept.
+            fresh = [
+                item for item, is_new in zip(items, new, strict=True) if is_new or not isinstance(item.get("id"), str)
+            ]
         self.pages += 1
         self.duplicates += len(items) - len(fresh)
         if any(new if self._known_this_round is self.known else self._known_this_round.add(keys)):
@@ -155,11 +161,10 @@ def _key(item: Mapping[str, Any]) -> str:
     return json.dumps(item, sort_keys=True)
 
 
-def list_pages(ask: Ask, listing: Listing) -> CallFlow[Listing]:
-    """Fetch all pages that are left, emit each as a :class:`ListedPage`, and return the listing."""
+def list_pages(ask: Ask, listing: Listing) -> CallFlow[None]:
+    """Fetch all pages that are left, and emit each."""
     while (listed := (yield from listing.next_page(ask))) is not None:
         yield Emit(listed)
-    return listing
 
 
 def _ask_patiently(ask: Ask, query: SubscriptionQuery, token: str | None) -> CallFlow[SubscriptionPage]:

@@ -274,6 +274,12 @@ class LookupScheduler:
                 yield from self._ask_for_many(job)
             else:
                 yield from self._ask_for_one(job)
+        except RequestsSpentError as spent:
+            # The service has no trouble.
+            if job.is_probe:
+                self._held.checked(spent, job.number)
+            else:
+                self._fresh.extendleft(reversed(job.isbns))
         except MediaOpsError as error:
             if self._is_met_by_all(error):
                 raise
@@ -281,8 +287,6 @@ class LookupScheduler:
             self._troubles += 1
             if job.is_probe:
                 self._held.checked(error, job.number)
-            elif isinstance(error, RequestsSpentError):
-                self._fresh.extendleft(reversed(job.isbns))
             else:
                 self._put_off(job, error)
         finally:

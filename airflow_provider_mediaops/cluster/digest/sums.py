@@ -10,7 +10,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
@@ -23,7 +22,6 @@ from airflow_provider_mediaops.json_text import storable
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cluster.digest.period import Period
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-    from airflow_provider_mediaops.cluster.running_tasks.model import NodeTasks
 
 KeyT = TypeVar("KeyT", str, tuple[str, ...])
 
@@ -116,10 +114,11 @@ class CaptureSums:
         self.works: defaultdict[str, float] = defaultdict(float)
         #: By action, opaque id, index and shape.
         self.tasks = _task_rows(read)
-        for thread in (thread for node in read.report.nodes for thread in node.threads):
-            if kind_of(thread) == measure.kind:
-                for work in works_of(thread):
-                    self.works[work.label.kind.id] += measure.amount(thread) * work.share
+        for node in read.report.nodes:
+            for thread in node.threads:
+                if kind_of(thread) == measure.kind:
+                    for work in works_of(thread):
+                        self.works[work.label.kind.id] += measure.amount(thread) * work.share
         for stack in stacks(read.report, measure):
             names, pool = stable_methods(stack.frames), stack.pool[:_LONGEST_NAME]
             self.amount += stack.part
@@ -143,20 +142,22 @@ def _measure_of(report: HotThreadsReport) -> Measure:
 def _task_rows(read: ReadCapture) -> dict[tuple[str, ...], Row]:
     """Return a row for each group of tasks that ran during a capture."""
     rows: dict[tuple[str, ...], Row] = {}
-    nodes: tuple[NodeTasks, ...] = ()
-    with suppress(ValueError):
+    try:
         nodes = RunningTasks.from_dict(read.running_tasks).nodes
-    for node, group in [(each, group) for each in nodes for group in each.groups]:
-        names = (group.action, group.opaque_id, group.index, group.shape)
-        key = tuple(storable(name or "", _LONGEST_NAME) for name in names)
-        row = rows.setdefault(key, Row(1, read.time, read.time))
-        row.running += group.running
-        row.queued += group.queued or 0
-        row.longest_ms = max(row.longest_ms, group.longest_ms)
-        row.cpu_ms += group.cpu_ms or 0.0
-        row.nodes[storable(node.label, _LONGEST_NAME)] = 1
-        if group.pool:
-            row.pools[group.pool] = 1
+    except ValueError:
+        return rows
+    for node in nodes:
+        for group in node.groups:
+            names = (group.action, group.opaque_id, group.index, group.shape)
+            key = tuple(storable(name or "", _LONGEST_NAME) for name in names)
+            row = rows.setdefault(key, Row(1, read.time, read.time))
+            row.running += group.running
+            row.queued += group.queued or 0
+            row.longest_ms = max(row.longest_ms, group.longest_ms)
+            row.cpu_ms += group.cpu_ms or 0.0
+            row.nodes[storable(node.label, _LONGEST_NAME)] = 1
+            if group.pool:
+                row.pools[group.pool] = 1
     return rows
 
 
@@ -329,7 +330,7 @@ class Profile:
 
 
 class Digest:
-    """The sums of the captures of a period, and of the period before, in a bounded size."""
+    """The sums of the captures of a period, and of the period before: bounded, but for the names of damaged files."""
 
     def __init__(self, period: Period) -> None:
         self.period = period

@@ -8,13 +8,10 @@ that was listed, and no other thread, could stand in its place.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_mediaops.cluster.running_tasks.descriptions import shape_of
 from airflow_provider_mediaops.cluster.running_tasks.groups import histories_of, task_groups
@@ -169,6 +166,11 @@ def _unmatched(thread: HotThread, why_not: str) -> LikelyGroup:
     )
 
 
+class _Figure(NamedTuple):
+    cpu_ms: float
+    of: int  # the place of a thread in the report, or of the group of a task
+
+
 def match(threads: Sequence[LikelyGroup], tasks: Sequence[tuple[float, int]]) -> tuple[LikelyGroup, ...]:
     """
     Find the group that each thread likely worked for, by the CPU of tasks in milliseconds and the place of their group.
@@ -179,11 +181,11 @@ def match(threads: Sequence[LikelyGroup], tasks: Sequence[tuple[float, int]]) ->
     """
     found = [replace(thread, why_not=thread.why_not or NO_MATCH) for thread in threads]
     measured = [
-        (thread.cpu_ms, place)
+        _Figure(thread.cpu_ms, place)
         for place, thread in enumerate(threads)
         if not thread.why_not and thread.cpu_ms is not None and thread.cpu_ms >= _LEAST_MS
     ]
-    for alike, near in _clusters(measured, tasks):
+    for alike, near in _clusters(measured, [_Figure(*task) for task in tasks]):
         is_ambiguous = len(alike) > len(near) or len({group for _, group in near}) > 1
         for cpu_ms, place in alike:
             error_ms = min((abs(cpu_ms - of_task) for of_task, _ in near), default=float("inf"))
@@ -195,17 +197,16 @@ def match(threads: Sequence[LikelyGroup], tasks: Sequence[tuple[float, int]]) ->
     return tuple(found)
 
 
-def _clusters(
-    threads: Sequence[tuple[float, int]], tasks: Sequence[tuple[float, int]]
-) -> Iterable[tuple[list[tuple[float, int]], list[tuple[float, int]]]]:
+def _clusters(threads: Iterable[_Figure], tasks: Iterable[_Figure]) -> list[tuple[list[_Figure], list[_Figure]]]:
     """Split threads and tasks where the gap between neighbours is wider than a possible difference."""
-    figures = sorted(cpu_ms for cpu_ms, _ in (*threads, *tasks))
-    starts = [after for before, after in pairwise(figures) if after - before > _POSSIBLE_MS]
-    clusters: dict[int, tuple[list[tuple[float, int]], list[tuple[float, int]]]] = defaultdict(lambda: ([], []))
-    for side, points in enumerate((threads, tasks)):
-        for point in points:
-            clusters[bisect_right(starts, point[0])][side].append(point)
-    return clusters.values()
+    clusters: list[tuple[list[_Figure], list[_Figure]]] = []
+    before = float("-inf")
+    for figure, is_task in sorted([*((each, False) for each in threads), *((each, True) for each in tasks)]):
+        if figure.cpu_ms - before > _POSSIBLE_MS:
+            clusters.append(([], []))
+        clusters[-1][is_task].append(figure)
+        before = figure.cpu_ms
+    return clusters
 
 
 def _index_work(sampling: TaskSampling, node_id: str, remarks: list[str]) -> tuple[IndexWork, ...]:

@@ -84,9 +84,11 @@ def query_of(kind: str, description: str) -> str | None:
     elif kind.startswith(_SQL):
         text, mark = _sql_of(description), _SQL_MARK
     else:
-        _, source, text = description.partition(f"{_SOURCE}{{")
-        # What follows the query stays.
-        text, mark = f"{{{text}"[:_LONGEST_QUERY].removesuffix("]") if source else "", ""
+        _, found, rest = description.partition(f"{_SOURCE}{{")
+        text, mark = "", ""
+        if found:
+            # What follows the query stays.
+            text = f"{{{rest}"[:_LONGEST_QUERY].removesuffix("]")
     return f"{mark}{text[:_LONGEST_QUERY]}" if text else None
 
 

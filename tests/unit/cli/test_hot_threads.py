@@ -74,6 +74,12 @@ def test_several_are_compared_in_their_order(first: Path, later: Path) -> None:
     assert backwards.row("search")[0] == ["search", "20.0 %", "80.0 %", "+60.0 points"]
 
 
+def test_names_of_nodes_are_shown_whole(write: Write) -> None:
+    ended = command("hot-threads", write("dots.txt", FIRST.replace("{node-1}", "{es-1.prod.example.com}")))
+
+    assert ended.output.partition("By node")[2].split()[5:7] == ["es-1.prod.example.com", "85.5"]
+
+
 def test_a_page_of_all_is_written_beside_the_summary(
     first: Path, later: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.enrichment.attempt import Enrichment, EnrichmentAttempt
 from airflow_provider_mediaops.enrichment.dataset_rows import list_lines
-from airflow_provider_mediaops.exceptions import ServiceUnavailableError
+from airflow_provider_mediaops.exceptions import InvalidArgumentError, ServiceUnavailableError
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.source_list import find_files, read_list, version_of
@@ -50,6 +51,12 @@ def attempt_at(
     for _ in attempt.rows():
         pass
     return attempt
+
+
+def temporary_files() -> int:
+    """Count the files without a name that this process has open, and that are no garbage."""
+    gc.collect()
+    return sum("(deleted)" in str(each.resolve()) for each in Path("/proc/self/fd").iterdir())
 
 
 @pytest.fixture
@@ -184,6 +191,17 @@ class TestGoingOn:
             plan.dataset().staging(OWNER) as staging,
         ):
             attempt_at(plan, staging)
+
+    def test_attempt_that_cannot_read_an_earlier_dataset_leaves_no_file_open(self, tmp_path: Path) -> None:
+        (tmp_path / "before.jsonl").write_text("{}\nno dataset\n")
+        plan = enrichment(tmp_path / "books.jsonl", reuse=[str(tmp_path / "before.jsonl")])
+        with plan.dataset().staging(OWNER) as staging:
+            before = temporary_files()
+
+            with pytest.raises(InvalidArgumentError):
+                EnrichmentAttempt(plan, staging, nobody, isbns=(CRIME,) * 9)
+
+            assert temporary_files() == before
 
 
 class TestLists:

@@ -69,6 +69,8 @@ class TestArguments:
             ({"source": "s3://b/a.csv", "destination": "s3://conn@b/a.csv"}, "are the same file"),
             ({"source": ["a.csv", "books.csv"]}, "source and destination are the same file"),
             ({"source": []}, "source is an empty list"),
+            ({"source": "list.xls"}, "source 'list.xls' is .*save it as .csv or .xlsx"),
+            ({"source": ["a.csv", "s3://b/lists.ZIP"]}, "source 's3://b/lists.ZIP' is "),
             ({"source": ["a.csv", 1.5]}, "source is a text"),
             ({"isbns": [], "destination": ObjectStoragePath("s3://bucket/x.doc")}, "ends in none of"),
         ],

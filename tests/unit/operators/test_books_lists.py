@@ -351,16 +351,19 @@ class TestExcel:
 
         assert [row["isbn13"] for row in json_rows(tmp_path / "books.jsonl")] == [CRIME]
 
-    def test_workbook_whose_texts_would_fill_the_memory_is_refused_before_they_are_read(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("limit", "part"), [("_MAX_HELD", "xl/texts.xml"), ("_MAX_UNPACKED", "xl/worksheets/sheet9.xml")]
+    )
+    def test_workbook_that_becomes_too_large_once_unpacked_is_refused_before_it_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, part: str
     ) -> None:
-        monkeypatch.setattr(source_tables, "_MAX_HELD", 20_000)
+        monkeypatch.setattr(source_tables, limit, 20_000)
         workbook(tmp_path / "list.xlsx", {"S": [["isbn"], [CRIME]]})
         make(tmp_path / "books.jsonl", source=str(tmp_path / "list.xlsx")).execute({})
         with zipfile.ZipFile(tmp_path / "list.xlsx", "a") as book:
-            book.writestr("xl/texts.xml", b"x" * 20_000)
+            book.writestr(part, b"x" * 20_000)
 
-        with pytest.raises(permanent(ValueError), match=r"list\.xlsx: its texts and formats have .* MB unpacked; save"):
+        with pytest.raises(permanent(ValueError), match=r"list\.xlsx: it has .* MB unpacked, which is too much for"):
             make(tmp_path / "books.jsonl", source=str(tmp_path / "list.xlsx")).execute({})
 
     def test_workbook_that_cannot_be_read_is_refused_in_words(self, tmp_path: Path) -> None:

@@ -40,8 +40,9 @@ class TestSameFile:
         (tmp_path / "real" / "a.csv").touch()
         (tmp_path / "folder").symlink_to(tmp_path / "real")
         (tmp_path / "b.csv").symlink_to(tmp_path / "real" / "a.csv")
+        (tmp_path / "hard.csv").hardlink_to(tmp_path / "real" / "a.csv")
 
-        for name in ("folder/a.csv", "b.csv"):
+        for name in ("folder/a.csv", "b.csv", "hard.csv"):
             assert is_same_file(str(tmp_path / name), str(tmp_path / "real" / "a.csv"))
         # Also one that does not exist yet.
         assert is_same_file(str(tmp_path / "folder" / "new.csv"), str(tmp_path / "real" / "new.csv"))
@@ -224,13 +225,13 @@ def test_a_path_of_changes_that_cannot_be_published_is_refused_without_its_secre
     path: str, destination: str, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message) as told:
-        check_changes_path("changes", path, destination)
+        check_changes_path(path, destination)
     assert "hush-hush" not in str(told.value)
 
 
 @pytest.mark.parametrize("path", ["s3://b/e.jsonl", "s3://one@other/e.jsonl"])
 def test_changes_may_be_anywhere_on_the_storage_of_their_dataset(path: str) -> None:
-    check_changes_path("changes", path, "s3://one@b/d.jsonl")
+    check_changes_path(path, "s3://one@b/d.jsonl")
 
 
 @pytest.mark.parametrize(

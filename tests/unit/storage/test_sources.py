@@ -168,6 +168,14 @@ class TestParquet:
 
         assert texts(table_of(tmp_path, column, a_group=1_100)) == column
 
+    def test_column_whose_name_is_the_path_of_a_part_of_another_is_read(self, tmp_path: Path) -> None:
+        table = pa.table({"book": [{"isbn": "no", "x": 1}], "book.isbn": ["a"], "book.x": ["kept"]})
+        pq.write_table(table, tmp_path / "s.parquet")
+
+        [row] = read_list(find_files([str(tmp_path / "s.parquet")], ReadOptions(["book.isbn"], keep=["book.x"])))
+
+        assert (row.text, dict(row.columns or {})) == ("a", {"book.x": "kept"})
+
     def test_a_table_without_the_column_is_named_with_those_it_has(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidSourceError, match=r"s\.parquet: there is no column 'ean', but 'id', 'isbn'"):
             list(read_rows(table_of(tmp_path, ["a"]), "ean"))

@@ -240,7 +240,6 @@ class TestPublished:
     @pytest.mark.parametrize(
         "planted",
         [
-            {"version": 2},
             {"before": [2, "bbbbbbbb", 0]},
             {"before": [1, "aaaaaaaa", 0]},
             {"before": [1, "aaaaaaaa", -1]},
@@ -252,9 +251,7 @@ class TestPublished:
         ],
         ids=str,
     )
-    def test_frames_of_another_version_or_that_lead_nowhere_do_not_count(
-        self, place: Place, planted: dict[str, Any]
-    ) -> None:
+    def test_frames_that_lead_nowhere_do_not_count(self, place: Place, planted: dict[str, Any]) -> None:
         attempt(place.dataset(), owner(), stop=True)
         for claim, its in (("0001-aaaaaaaa", planted), ("0002-bbbbbbbb", {"before": [1, "aaaaaaaa", 0]})):
             header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": None, **its}
@@ -265,6 +262,18 @@ class TestPublished:
 
         assert attempt(place.dataset(), owner(), rows(5)).resumed is False
         assert place.lines() == rows(5)
+
+    def test_frames_of_a_version_that_is_not_known_are_refused_and_kept(self, place: Place) -> None:
+        attempt(place.dataset(), owner(), stop=True)
+        header = {"version": 2, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": None}
+        text = json.dumps(header).encode()
+        name = "0001-aaaaaaaa" if place.prefix.startswith("/") else "0001-aaaaaaaa-000000"
+        content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
+        place.write(f".d.jsonl.staging/{owner().folder}/{name}", content)
+
+        with pytest.raises(PermanentError, match=r"has version 2, .* Install the version that staged it"):
+            attempt(place.dataset(), owner(), rows(5))
+        assert place.read(f".d.jsonl.staging/{owner().folder}/{name}") == content
 
 
 def changes_of(place: Place) -> str:
