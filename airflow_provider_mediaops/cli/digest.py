@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
 
-_OTHERS = ("html", "folded", "json")
-
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Make a digest, and show the result of the task. A damaged file is a problem."""
-    if given := [f"--{name}" for name in _OTHERS if getattr(options, name) is not None]:
+    others = (options.html, options.folded, options.json)
+    if others != (None, None, None) or STANDARD_INPUT in (*options.files, options.digest):
         raise InvalidArgumentError(
-            f"--digest writes the page, JSON and folded stacks: leave out {' and '.join(given)}."
-        )
-    if STANDARD_INPUT in (*options.files, options.digest):
-        raise InvalidArgumentError(
-            "--digest reads folders and files, and writes several files: - cannot be one of them."
+            "--digest reads files and folders, and writes a page with JSON and folded stacks beside it: leave out "
+            "--html, --folded, --json and -."
         )
     period = read_period(options.since, options.until, datetime.now(timezone.utc))
     sources = tuple(absolute_path(file) for file in options.files)

@@ -93,9 +93,7 @@ class Terminal:
         self._write(self._messages, [Line(text, style)])
 
     def input_bytes(self) -> BinaryIO:
-        """Return the standard input. A person at a terminal is shown how to end it."""
-        if self._stdin.isatty():
-            self.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
+        """Return the standard input."""
         return self._stdin.buffer
 
     def show(self, result: Result, form: str) -> None:
