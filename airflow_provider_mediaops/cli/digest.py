@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Figure, Line, Result, TextTable, absolute_path
+from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Figure, Line, Result, TextTable
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -25,8 +25,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
             "--html, --folded, --json and -."
         )
     period = read_period(options.since, options.until, datetime.now(timezone.utc))
-    sources = tuple(absolute_path(file) for file in options.files)
-    plan = DigestPlan(sources, absolute_path(options.digest), period)
+    plan = DigestPlan(tuple(options.files), options.digest, period)
     found = make_digest(plan, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     counts = {f"{name} captures": number for name, number in found["series"].items()}
     counts |= {"of another time": found["outside"], "left out": found["damaged"]}

@@ -11,7 +11,7 @@ from airflow_provider_mediaops.arguments import read_whole_number
 from airflow_provider_mediaops.books.api import PLANS
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
-from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable, absolute_path
+from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.enrichment.arguments import read_delimiter, read_encoding
 from airflow_provider_mediaops.exceptions import StorageError
 from airflow_provider_mediaops.progress import counted, duration
@@ -34,24 +34,16 @@ def run(options: argparse.Namespace, _: Terminal) -> Result:
     limit = read_whole_number("--limit", options.limit, minimum=0)
     delimiter = read_delimiter("--delimiter", options.delimiter)
     encoding = read_encoding("--encoding", options.encoding)
-
-    def named(message: str) -> str:
-        """Return a message with the names that the user of the command gave."""
-        message = message.replace(" isbn_column", " --column")
-        for file in options.files:
-            message = message.replace(absolute_path(file), file)
-        return message
-
     try:
-        files = find_files(list(map(absolute_path, options.files)), ReadOptions(options.column, delimiter, encoding))
+        files = find_files(options.files, ReadOptions(options.column, delimiter, encoding))
         rows = rows_of_source(read_list(files, goes_on=True), options.several, repair_zeros=options.repair_zeros)
         check = check_list(rows, limit)
     except InvalidSourceError as error:
         # What is wrong is in the file, not in how the command is used.
-        raise StorageError(named(str(error))) from error
+        raise StorageError(_with_option(str(error))) from error
     warning = encoding_warning(files)
-    warnings = [named(warning)] if warning else []
-    problems = [named(file.problem) for file in files if file.problem]
+    warnings = [warning] if warning else []
+    problems = [_with_option(file.problem) for file in files if file.problem]
     costs = [
         lookup_cost(check.books, plan, bulk=bulk)
         for plan in ([options.plan] if options.plan else PLANS)
@@ -59,7 +51,7 @@ def run(options: argparse.Namespace, _: Terminal) -> Result:
     ]
     figures = check.figures
     document = {
-        "files": [{"file": named(file.path), **{fact: getattr(file, fact) for fact in _FACTS}} for file in files],
+        "files": [{"file": file.path, **{fact: getattr(file, fact) for fact in _FACTS}} for file in files],
         **{name: getattr(figures, name) for name in ("rows", "isbns", "missing", "invalid")},
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
@@ -70,12 +62,17 @@ def run(options: argparse.Namespace, _: Terminal) -> Result:
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
-    parts: list[Part] = [Line(f"{named(file.path)}: {file.described}") for file in files[:_LISTED_FILES]]
+    parts: list[Part] = [Line(f"{file.path}: {file.described}") for file in files[:_LISTED_FILES]]
     if more := len(files[_LISTED_FILES:]):
         parts.append(Line(counted(more, "more file")))
     parts += [Line(complaint, "bad") for complaint in (*problems, *warnings)]
     parts += [*_findings(check), _cost_table(costs)] if figures.rows else [Line("The list holds no rows.", "bad")]
     return Result(document, parts, problem=bool(figures.invalid or problems) or not figures.rows)
+
+
+def _with_option(message: str) -> str:
+    """Return a message about a list with the option in the place of the operator's argument."""
+    return message.replace(" isbn_column", " --column")
 
 
 def _findings(check: ListCheck) -> Iterator[Part]:

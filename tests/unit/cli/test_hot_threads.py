@@ -319,9 +319,11 @@ def test_a_folder_becomes_a_page(captures: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("week.*")} == {"week.html", "week.json", "week.folded"}
 
 
-def test_programs_get_the_result_of_a_task(captures: Path, tmp_path: Path) -> None:
-    ended = command("hot-threads", "--digest", tmp_path / "all.html", captures / "spikes", "-o", "json")
+def test_programs_get_the_result_of_a_task(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(captures)
+    ended = command("hot-threads", "--digest", "all.html", "spikes", "-o", "json")
     assert (ended.code, ended.document["series"]["spike"]) == (0, 3)
+    assert ended.document["path"] == str(captures / "all.html")
 
 
 def test_a_digest_of_nothing_is_a_problem(tmp_path: Path) -> None:
