@@ -65,6 +65,21 @@ _MOST_LOOKED_AT = 100
 _UNKNOWN = "Airflow does not know it, or has deleted it."
 
 
+async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
+    return ReadableTaskInstances(user)
+
+
+_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
+# PostgreSQL takes no text with a NUL, and the column of the index in Airflow's database has four bytes.
+_Name = Annotated[str, Path(pattern=r"^[^\x00]*$")]
+# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
+_MapIndex = Annotated[
+    int,
+    BeforeValidator(lambda text: NOT_MAPPED if text == "{MAP_INDEX}" else text),
+    Path(ge=NOT_MAPPED, lt=2**31),
+]
+
+
 class Pages:
     """The pages; ``seconds`` is how long one waits for a store, and to be made."""
 
@@ -74,9 +89,18 @@ class Pages:
         self._threads = RequestThreads(32, 4, "mediaops-page")
 
     async def report(
-        self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
+        self,
+        request: Request,
+        readable: _Readable,
+        *,
+        dag_id: _Name,
+        task_id: _Name,
+        map_index: _MapIndex,
+        run_id: _Name,
+        before: str = "",
     ) -> HTMLResponse:
         """Return the page of a task instance, compared with that of an earlier run if ``before`` names one."""
+        key = TaskInstanceKey(dag_id, run_id, task_id, map_index)
         list_url = _list_url(request)
         facts = await run_in_threadpool(readable.find, key)
         if facts is None:
@@ -103,7 +127,7 @@ class Pages:
         except NothingToShowError as error:
             return EarlierRun(run_id, notice=f"The capture of {run_id} cannot be shown: {error}")
 
-    async def list(self, request: Request, readable: ReadableTaskInstances, asked: Asked) -> HTMLResponse:
+    async def list(self, request: Request, readable: _Readable, asked: Annotated[Asked, Query()]) -> HTMLResponse:
         """Return the list of captures: a page of those that fit of the next ones."""
         found = await run_in_threadpool(readable.recent, asked, _MOST_LOOKED_AT)
         # The query finds those of similar names, too.
@@ -165,40 +189,11 @@ def build_app(seconds: float = 15) -> FastAPI:
         app.add_exception_handler(error, _refuse)
     pages = Pages(seconds)
 
-    @app.get(LIST_PATH)
-    async def captures(request: Request, readable: _Readable, asked: Annotated[Asked, Query()]) -> HTMLResponse:
-        return await pages.list(request, readable, asked)
-
+    app.get(LIST_PATH)(pages.list)
     # The path of the run takes the rest: its id may contain slashes.
-    @app.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")
-    async def report(
-        request: Request,
-        readable: _Readable,
-        *,
-        dag_id: _Name,
-        task_id: _Name,
-        map_index: _MapIndex,
-        run_id: _Name,
-        before: str = "",
-    ) -> HTMLResponse:
-        return await pages.report(request, readable, TaskInstanceKey(dag_id, run_id, task_id, map_index), before)
-
+    app.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")(pages.report)
     return app
 
-
-async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
-    return ReadableTaskInstances(user)
-
-
-_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
-# PostgreSQL takes no text with a NUL, and the column of the index in Airflow's database has four bytes.
-_Name = Annotated[str, Path(pattern=r"^[^\x00]*$")]
-# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
-_MapIndex = Annotated[
-    int,
-    BeforeValidator(lambda text: NOT_MAPPED if text == "{MAP_INDEX}" else text),
-    Path(ge=NOT_MAPPED, lt=2**31),
-]
 
 _REFUSALS = {
     HTTPStatus.UNAUTHORIZED: ("Not signed in", "Sign in to Airflow, then reload this page."),
