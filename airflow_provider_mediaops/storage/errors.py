@@ -21,7 +21,6 @@ from airflow_provider_mediaops.exceptions import (
     PermanentError,
 )
 
-
 # The beginnings of the codes of S3, Azure and Google for each cause, and parts of what a store says that has no code.
 _NO_BUCKET_CODES = ("NoSuchBucket", "ContainerNotFound")
 _EXPIRED_CODES = ("ExpiredToken", "RequestExpired", "TokenRefreshRequired")

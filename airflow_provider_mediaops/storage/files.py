@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from airflow_provider_mediaops.arguments import read_iso_time, unsigned
-from airflow_provider_mediaops.storage.errors import naming_path, missing_bucket
+from airflow_provider_mediaops.storage.errors import missing_bucket, naming_path
 from airflow_provider_mediaops.storage.paths import check_store, is_irregular, is_local, local_path_of
 
 if TYPE_CHECKING:

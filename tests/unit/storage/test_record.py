@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_mediaops.exceptions import DestinationReplacedError, PermanentError
 from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
-from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached, refused
+from tests.unit.storage.fake_store import FakeStore, attached, refused
 
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
@@ -26,14 +26,13 @@ STORED = "memory://shelf@bucket/top"
 ONE, TWO = {"n": 1}, {"n": 2}
 
 
-@pytest.fixture(params=["disk", "store", "store that checks creation"])
+@pytest.fixture(params=["disk", "store"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return the address of an empty folder of each kind that can keep records."""
     if request.param == "disk":
         yield str(tmp_path)
         return
-    is_s3 = request.param == "store"
-    with attached((FakeStore if is_s3 else CreationOnly)(conditional=is_s3), "shelf"):
+    with attached(FakeStore(), "shelf"):
         yield STORED
 
 
