@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import stat
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
-from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conf, conn_id_of
+from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -30,17 +29,8 @@ PACKAGES = {
     **dict.fromkeys(("sftp", "ssh"), _SFTP),
 }
 _OTHER_PLACES = "Put the file on s3://, gs://, abfs:// or sftp://, or on a disk that the machines share."
-# The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
-_AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
-_AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
-_KINDS_OF_NO_FILE = {
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFBLK: "a device",
-    stat.S_IFCHR: "a device",
-}
+# The addresses of Microsoft's tools and of Hadoop for files on Azure name the account's host.
+_AZURE_HOST = re.compile(r"(abfss?|wasbs?|https)://[^/]*\.(dfs|blob)\.")
 
 
 def path_of(text: object) -> ObjectStoragePath:
@@ -51,10 +41,10 @@ def path_of(text: object) -> ObjectStoragePath:
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
     shown = unsigned(words)
-    if form := _airflow_form(shown):
+    if _AZURE_HOST.match(words):
         raise InvalidArgumentError(
-            f"Airflow does not read the path {shown!r}. Write {form!r}: the account and its key are in a connection, "
-            "whose id stands before the @."
+            f"Airflow does not read the path {shown!r}. Write abfs://<conn_id>@<container>/<path>: the account and its "
+            "key are in a connection, whose id stands before the @."
         )
     if is_web_address(words):
         raise InvalidArgumentError(f"{shown!r} is a web address, not the path of a file. {_OTHER_PLACES}")
@@ -66,39 +56,10 @@ def path_of(text: object) -> ObjectStoragePath:
         raise InvalidArgumentError(message) from error
     if is_local(path):
         local_path_of(path)
-    if path.protocol in ("abfs", "abfss"):
-        _quieten_azure()
     if not path.protocol and path.path.startswith("/") and not words.startswith("/"):
         # The universal_pathlib of Airflow 3.1 lets relative paths, and those of a home folder, begin at the root.
         path = ObjectStoragePath(str(Path.cwd() / _expanded(words)))
     return path
-
-
-def _airflow_form(words: str) -> str:
-    """
-    Return Airflow's path for an address of Azure as other tools write it; empty for other paths.
-
-    The path has ``<conn_id>`` in the place of a connection, which has the account.
-    """
-    found = _AZURE_FORM.match(words)
-    if found is None:
-        return ""
-    scheme, user, host, rest = found.groups()
-    if scheme == "https":
-        return f"abfs://<conn_id>@{rest}" if _AZURE_HOST.search(host) else ""
-    if _AZURE_HOST.search(host):
-        return f"abfs://<conn_id>@{user or '<container>'}/{rest}"
-    return "" if scheme.startswith("abfs") else f"abfs://{user or '<conn_id>'}@{host}/{rest}"
-
-
-def _quieten_azure() -> None:
-    """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
-    client = logging.getLogger("azure")
-    if client.level == logging.NOTSET:
-        # Airflow itself does not set the level of such a logger.
-        levels = conf.get("logging", "namespace_levels", fallback="") or ""
-        found = re.search(r"(?:^|[\s,])azure\s*=\s*(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b", levels, re.IGNORECASE)
-        client.setLevel(found[1].upper() if found else "WARNING")
 
 
 def local_path_of(path: ObjectStoragePath) -> Path:
@@ -146,18 +107,12 @@ def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
     return found
 
 
-def kind_of(mode: int) -> str:
-    """Return what has such a mode, such as ``a named pipe``; empty for a regular file."""
-    return _KINDS_OF_NO_FILE.get(stat.S_IFMT(mode), "")
-
-
-def irregular_kind(path: ObjectStoragePath) -> str:
-    """Return the kind of what a path on the local disk leads to; empty for a regular file, none, and on a store."""
+def is_irregular(path: ObjectStoragePath) -> bool:
+    """Return whether a path on the local disk leads to a folder, a pipe, a socket or a device."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        if is_local(path):
-            # The system follows links that have no path, too, such as /dev/stdout.
-            return kind_of(local_path_of(path).stat().st_mode)
-    return ""
+        # The system follows links that have no path, too, such as /dev/stdout.
+        return is_local(path) and not stat.S_ISREG(local_path_of(path).stat().st_mode)
+    return False
 
 
 def check_store(path: ObjectStoragePath, role: str) -> None:

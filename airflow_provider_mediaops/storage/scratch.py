@@ -103,6 +103,11 @@ class NewFile:
         return os.fstat(self.descriptor).st_size
 
     @property
+    def open_path(self) -> Path:
+        """A path that leads to the open file, even if its name has been taken since."""
+        return Path(f"/dev/fd/{self.descriptor}")
+
+    @property
     def content(self) -> ByteRange:
         """All of it."""
         return ByteRange(self.descriptor, 0, self.size)

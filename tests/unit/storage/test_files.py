@@ -97,7 +97,9 @@ def test_a_destination_that_is_a_named_pipe_is_refused_and_stays(tmp_path: Path,
     link.symlink_to(pipe)
     path = link if through_link else pipe
 
-    with pytest.raises(FileExistsError, match=f"{path} cannot be written: it is a named pipe, which the file would"):
+    with pytest.raises(
+        FileExistsError, match=f"{path} cannot be written: it is a pipe or a device, which the file would"
+    ):
         write_whole(local(path), b"")
 
     assert stat.S_ISFIFO(pipe.lstat().st_mode)

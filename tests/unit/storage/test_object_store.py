@@ -13,7 +13,7 @@ from airflow_provider_mediaops.storage import log, object_store
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.scratch import ScratchFile
 from tests.unit.storage.dying import DeathError
-from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
+from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped, store_place
 
 if TYPE_CHECKING:
     from tests.unit.storage.conftest import Store
@@ -171,7 +171,9 @@ class TestLargeFiles:
         assert store.blocks
         assert store.discarded == 0
 
-    def test_large_file_that_was_replaced_meanwhile_is_given_up(self, bucket: Place, store: Store) -> None:
+    def test_large_file_that_was_replaced_meanwhile_is_given_up(self, store: Store) -> None:
+        bucket = store_place(store)
+
         def another() -> None:
             store.on_block = lambda: None
             bucket.write("d.jsonl", b"of another program")

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,21 +116,17 @@ class TestCheck:
         assert "install" not in str(told.value).lower()
 
 
-class TestAddressesOfAzure:
+class TestRefusedAddresses:
     @pytest.mark.parametrize(
-        ("path", "written"),
+        "path",
         [
-            ("abfs://books@acme.dfs.core.windows.net/a/b.csv", "abfs://<conn_id>@books/a/b.csv"),
-            ("abfss://books@acme.dfs.core.windows.net/a/b.csv", "abfs://<conn_id>@books/a/b.csv"),
-            ("wasbs://books@acme.blob.core.windows.net/b.csv", "abfs://<conn_id>@books/b.csv"),
-            ("wasb://books/b.csv", "abfs://<conn_id>@books/b.csv"),
-            ("az://books/b.csv", "abfs://<conn_id>@books/b.csv"),
-            ("az://mine@books/b.csv", "abfs://mine@books/b.csv"),
-            ("https://acme.blob.core.windows.net/books/b.csv", "abfs://<conn_id>@books/b.csv"),
+            "abfs://books@acme.dfs.core.windows.net/a/b.csv",
+            "wasbs://books@acme.blob.core.windows.net/b.csv",
+            "https://acme.blob.core.windows.net/books/b.csv",
         ],
     )
-    def test_those_of_other_tools_are_answered_with_the_form_of_airflow(self, path: str, written: str) -> None:
-        with pytest.raises(InvalidArgumentError, match=f"Write '{re.escape(written)}'"):
+    def test_those_of_azure_by_its_hosts_are_answered_with_the_form_of_airflow(self, path: str) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"Write abfs://<conn_id>@<container>/<path>"):
             path_of(path)
 
     @pytest.mark.parametrize(
@@ -171,29 +165,6 @@ class TestAddressesOfAzure:
 
     def test_the_form_of_airflow_is_read(self) -> None:
         assert path_of("abfs://mine@books/a/b.csv").path == "books/a/b.csv"
-
-
-@pytest.mark.parametrize(
-    ("setting", "own", "level"),
-    [
-        ("", logging.NOTSET, logging.WARNING),
-        ("a=INFO, azure=debug", logging.NOTSET, logging.DEBUG),
-        ("", logging.INFO, logging.INFO),
-    ],
-    ids=["usual", "setting of Airflow", "level of the user"],
-)
-def test_azures_client_logs_warnings_unless_the_user_wants_more(
-    monkeypatch: pytest.MonkeyPatch, setting: str, own: int, level: int
-) -> None:
-    client = logging.getLogger("azure")
-    monkeypatch.setenv("AIRFLOW__LOGGING__NAMESPACE_LEVELS", setting)
-    before = client.level
-    client.setLevel(own)
-    try:
-        path_of("abfs://mine@books/a/b.csv")
-        assert client.getEffectiveLevel() == level
-    finally:
-        client.setLevel(before)
 
 
 @pytest.mark.parametrize(

@@ -353,7 +353,7 @@ class TestChanges:
         with stopped(), place.dataset(name).staging(owner()) as staging:
             place.remove(name)
             os.mkfifo(tmp_path / name)
-            with pytest.raises(InvalidArgumentError, match=f"{name} is a named pipe"):
+            with pytest.raises(InvalidArgumentError, match=f"{name} is a folder, a pipe or a device"):
                 next(staging.unverified_records())
             with pytest.raises(DestinationReplacedError):
                 next(staging.replaced_records())
