@@ -202,18 +202,6 @@ class TestExport:
         assert not platform.called
         assert list(tmp_path.iterdir()) == []
 
-    def test_the_recorded_page_is_exported(self, tmp_path: Path, platform: Mocker, data: Path) -> None:
-        recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))
-        platform.get(SUBSCRIPTIONS, [{"json": recorded}, {"json": {"items": []}}])
-
-        export(tmp_path / "subs.parquet")
-
-        rows = pq.read_table(tmp_path / "subs.parquet").to_pylist()
-        assert [(row["title"], row["channel_id"], row["total_item_count"]) for row in rows] == [
-            ("Lighthouse keepers", "UClamp", 218),
-            ("Ærø by bike ✓", "UCbike", 47),
-        ]
-
 
 class TestGoingOn:
     def test_the_next_attempt_begins_at_the_page_that_failed(self, tmp_path: Path, platform: Mocker) -> None:
