@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_mediaops.cluster.digest.period import Period
 from airflow_provider_mediaops.cluster.digest.sums import (
     MOST_NAMED,
+    MOST_PLACES,
     MOST_POOLS,
     MOST_ROWS,
     MOST_SPANS,
@@ -116,6 +117,14 @@ def test_tasks_are_summed_up_over_nodes() -> None:
 @pytest.mark.parametrize("odd", [None, [1, {"nodes": 2}], {"nodes": [5, {"groups": 3}]}, running("a", queued="x")])
 def test_tasks_of_another_shape_are_none(odd: Any) -> None:
     assert sums_at(MONDAY, "", running_tasks=odd).tasks == {}
+
+
+def test_the_names_of_the_places_of_a_row_are_bounded() -> None:
+    row = Row()
+    row.merge(Row(nodes={f"node-{each}": 1 for each in range(10 * MOST_PLACES)}))
+    row.merge(Row(nodes={"node-0": 2, "late": 1}))
+    assert len(row.nodes) == MOST_PLACES
+    assert row.nodes["node-0"] == 3
 
 
 def read(number: int, *, series: Series = "scheduled", hours: float = 1.0, text: str = "") -> ReadCapture:
