@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
-from tests.system.running import ended, own_services, wait_for, worker_of
+from tests.system.running import ended, own_platforms, wait_for, worker_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
@@ -67,7 +67,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
     """Have a platform for each task, with a connection to it."""
-    with own_services(airflow, "video", dict.fromkeys(TASKS), timeout=900) as servers:
+    with own_platforms(airflow, dict.fromkeys(TASKS), timeout=900) as servers:
         for name, mishap in MISHAPS.items():
             servers[name].state.faults.arm(mishap)
         yield servers

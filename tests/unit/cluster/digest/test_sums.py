@@ -119,6 +119,12 @@ def test_tasks_of_another_shape_are_none(odd: Any) -> None:
     assert sums_at(MONDAY, "", running_tasks=odd).tasks == {}
 
 
+def test_row_is_the_sum_of_its_captures() -> None:
+    row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 2, 1, 700.0, 450.0)
+    row.merge(Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 3, 2, 900.0, 50.0))
+    assert row == Row(2, 5.0, 10.0, {"search": 2, "write": 1}, {"n1": 1, "n2": 1}, 5.0, 5, 3, 900.0, 500.0)
+
+
 def test_the_names_of_the_places_of_a_row_are_bounded() -> None:
     row = Row()
     row.merge(Row(nodes={f"node-{each}": 1 for each in range(10 * MOST_PLACES)}))
