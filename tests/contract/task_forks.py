@@ -163,4 +163,4 @@ def _run(make: Any, folder: Path, number: int) -> tuple[str, str | None]:
     if hasattr(airflow.sdk, "NEVER_EXPIRE"):  # Airflow 3.3 and later
         context["task_state_store"] = _StateStore(folder / "state.json")
     state, _, error = task_runner.run(instance, cast("Any", context), structlog.get_logger("task"))
-    return str(state and state.value), error and type(error).__name__
+    return str(state and state.value), type(error).__name__ if error else None
