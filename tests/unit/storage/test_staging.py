@@ -22,6 +22,7 @@ from tests.unit.storage.places import Place, StoppedError, attempt, local_place,
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.ownership import Owner
+    from tests.unit.storage.conftest import Store
 
 OLD, NEW = rows(0), rows(5, 3)
 MANIFEST = ".d.jsonl.staging/manifest.json"
@@ -300,6 +301,11 @@ class TestChanges:
         assert summary == {"path": summary["path"], "rows": 3, "bytes": size, "changes": changes_of(place)}
         assert place.dataset().published(owner()) == summary
         assert place.is_settled()
+
+    def test_changes_may_go_to_another_storage_than_their_dataset(self, tmp_path: Path, store: Store) -> None:
+        publish(local_place(tmp_path), NEW, owner(), changes="memory://shelf@bucket/c.jsonl")
+
+        assert store.cat_file("/bucket/c.jsonl") == b"3 records"
 
     def test_changes_that_cannot_be_written_leave_the_older_pair(self, both: Place) -> None:
         def refuse(_: Path) -> None:
