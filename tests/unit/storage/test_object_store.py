@@ -228,6 +228,6 @@ def test_condition_of_a_write_is_sent_in_the_words_of_the_cloud(
     client = StandIn(protocol)
     write = object_store.conditional_write(client)
     with closing(ScratchFile()) as new:
-        new.append(b"content")
+        new.write([b"content"])
         assert write("bucket/d.jsonl", new, version) == "v2"
     assert client.sent == {**sent, "content": b"content"}
