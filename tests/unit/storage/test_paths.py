@@ -142,8 +142,6 @@ class TestRefusedAddresses:
             " HTTPS:/me:hidden@host/b.csv",
             "https://me:hidden?x@host/b.csv",
             "sftpp://me:hidden@host/b.csv",
-            "sftpp://me:a@hidden@host/b.csv",
-            "sftpp://me@home:hidden@host/b.csv",
             "gopher://host/b.csv?a=1&signature=hidden",
             "simplecaches::gopher://host/b.csv?token=hidden",
         ],
