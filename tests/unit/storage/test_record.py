@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,6 @@ from airflow_provider_mediaops.exceptions import DestinationReplacedError, Perma
 from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
 from tests.unit.storage.fake_store import FakeStore, attached, refused
-
-if TYPE_CHECKING:
-    from tests.unit.storage.fake_store import FakeStore
 
 NOTHING = Version()
 STORED = "memory://shelf@bucket/top"
