@@ -247,7 +247,7 @@ def _read_enrichment(
     """
     from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
+    from airflow_provider_mediaops.storage.ownership import owner_of
     from airflow_provider_mediaops.storage.paths import absolute
     from airflow_provider_mediaops.storage.source_list import check_destination, find_files, version_of
 
@@ -266,7 +266,7 @@ def _read_enrichment(
         **{name: value for name, value in options.items() if name not in _OF_AN_ATTEMPT},
         "destination": destination,
         "format": given["format"],
-        "list": [source, version] if isbns is None else digest_of(isbns),
+        "list": [source, version] if isbns is None else isbns,
         "books_conn_id": values["books_conn_id"],
         "reuse": reuse,
     }

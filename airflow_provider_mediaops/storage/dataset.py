@@ -322,7 +322,9 @@ class Dataset:
             if self.changes is None:
                 yield Staging(self, owner, backend, None)
                 return
-            with closing(backend_of(path_of(self.changes))) as changes:
+            path = path_of(self.changes)
+            check_store(path, "changes")
+            with closing(backend_of(path)) as changes:
                 yield Staging(self, owner, backend, changes)
 
     def fingerprint(self, digest: str, owner: Owner) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import logging
 import os
 import secrets
 import stat
@@ -15,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from airflow_provider_mediaops.arguments import read_iso_time, unsigned
+from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.storage.errors import missing_bucket, naming_path
 from airflow_provider_mediaops.storage.paths import check_store, is_irregular, is_local, local_path_of
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 #: The end of the name of a file that is not yet whole.
 PART = ".part"
@@ -87,18 +84,11 @@ def check_writable(path: ObjectStoragePath) -> None:
                 return
     check_store(path, "destination")
     folder, _, name = path.path.rpartition("/")
-    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
+    probe = f"{folder}/{beside(name, 'probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    try:
-        with naming_path(path, "written"):
-            path.fs.rm_file(probe)
-    except PermissionError:
-        _log.warning(
-            "%s can be written, but the empty object %s, by which this task has found out, could not be removed: give "
-            "the key of the connection the right to delete. You may remove the object.",
-            unsigned(str(path)),
-            unsigned(probe),
-        )
+    # Another task may have removed it, or the key have no right to delete: then one empty object stays.
+    with suppress(FileNotFoundError, PermissionError), naming_path(path, "written"):
+        path.fs.rm_file(probe)
 
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: str = "") -> T:

@@ -84,7 +84,7 @@ class StoreFolder(NamedFolder):
         one.
         """
         with closing(ScratchFile()) as new:
-            new.append(content)
+            new.write([content])
             self._send(name, partial(self._create, new))
             if is_first:
                 # A server may ignore the condition, although its client knows it: the second creation has to fail.

@@ -126,40 +126,28 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
         return
     from airflow.sdk.exceptions import AirflowException
 
-    start = f"{role} {unsigned(str(path))} cannot be opened: "
+    start = f"{role} {unsigned(str(path))} cannot be opened"
+    correction = f"write the id of another before the @: {path.protocol}://<conn_id>@{unsigned(path.path)}"
     try:
         path.fs  # noqa: B018 the store is opened here
     except AirflowNotFoundException as error:
         # Behind a colon stands a password, if somebody takes the place of the id for that of a login.
         conn_id = str(conn_id_of(path)).partition(":")[0]
-        raise InvalidConnectionError(
-            f"{start}there is no connection {conn_id!r}. Create it, or write the id of another before the @: "
-            f"{path.protocol}://<conn_id>@{path.path.partition('/')[0]}/…"
-        ) from error
+        message = f"{start}: there is no connection {conn_id!r}. Create it, or {correction}"
+        raise InvalidConnectionError(message) from error
     except (ImportError, ValueError, AirflowException) as error:
+        reason = str(error)[:200].rstrip(".!")
         if isinstance(error, ImportError) or "No filesystem registered" in str(error):
-            raise PermanentError(start + _scheme_advice(path, error)) from error
-        raise InvalidConnectionError(start + _connection_advice(path, error)) from error
-
-
-def _scheme_advice(path: ObjectStoragePath, error: Exception) -> str:
-    start = f"Airflow has no support for {path.protocol}://"
-    if package := PACKAGES.get(path.protocol):
-        return (
-            f"{start} here ({error}). Install {package} on all that open it: workers, triggerers and, for callbacks of "
-            "DAGs, DAG processors."
-        )
-    return f"{start}. {_OTHER_PLACES}"
-
-
-def _connection_advice(path: ObjectStoragePath, error: Exception) -> str:
-    reason = f"({type(error).__name__}: {str(error)[:200].rstrip('.!')})"
-    if conn_id := conn_id_of(path):
-        return f"the connection {conn_id!r} is not complete or not right for {path.protocol}:// {reason}. Correct it."
-    return (
-        f"it names no connection, and this machine has no key of its own {reason}. Write the id of a connection before "
-        f"the @: {path.protocol}://<conn_id>@{unsigned(path.path)}"
-    )
+            advice = _OTHER_PLACES
+            if package := PACKAGES.get(path.protocol):
+                everywhere = "workers, triggerers and, for callbacks of DAGs, DAG processors"
+                advice = f"Install {package} on all that open it: {everywhere}."
+            message = f"{start}: Airflow has no support for {path.protocol}:// here ({reason}). {advice}"
+            raise PermanentError(message) from error
+        raise InvalidConnectionError(
+            f"{start}: its connection, or this machine's own key if it names none, is not complete or not right "
+            f"({type(error).__name__}: {reason}). Correct it, or {correction}"
+        ) from error
 
 
 def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) -> None:
@@ -171,36 +159,14 @@ def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) 
         )
 
 
-def check_changes_path(path: str, destination: str) -> None:
-    """Make sure that a file of changes can be published after a dataset; else raise InvalidArgumentError."""
-    if is_same_file(path, destination):
-        raise InvalidArgumentError(
-            f"changes and destination are one file, {unsigned(path)!r}: give changes a path of its own."
-        )
-    if not _is_same_storage(path_of(path), path_of(destination)):
-        raise InvalidArgumentError(
-            f"changes {unsigned(path)!r} is on another storage than the destination {unsigned(destination)!r}. The two "
-            "are published together, so they need one storage and one connection."
-        )
-
-
 def is_same_file(one: object, other: object) -> bool:
     """Return whether two paths name one file."""
     first, second = path_of(one), path_of(other)
-    if not _is_same_storage(first, second):
-        return False
-    if is_local(first):
+    if is_local(first) and is_local(second):
         here, there = local_path_of(first), local_path_of(second)
         # Names that differ in case only may be one file, too.
         is_one = here.exists() and there.exists() and here.samefile(there)
         return is_one or os.path.realpath(here) == os.path.realpath(there)
-    return first.path.strip("/") == second.path.strip("/")
-
-
-def _is_same_storage(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
-    """Return whether two paths are on the local disk, or on one store and reached by one connection."""
-    if is_local(one) or is_local(other):
-        return is_local(one) and is_local(other)
-    connections = {conn_id_of(one), conn_id_of(other)} - {None}
-    schemes = {PACKAGES.get(path.protocol, path.protocol) for path in (one, other)}
-    return len(connections) <= 1 and len(schemes) == 1
+    connections = {conn_id_of(first), conn_id_of(second)} - {None}
+    stores = {"local" if is_local(path) else PACKAGES.get(path.protocol, path.protocol) for path in (first, second)}
+    return len(connections) <= 1 and len(stores) == 1 and first.path.strip("/") == second.path.strip("/")

@@ -70,6 +70,9 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self.on_written: Callable[[str, bytes], object] = lambda _path, _value: None
         #: Whether it replies to a condition that it knows none.
         self.refuses_conditions = False
+        #: The error of each write to a path that it refuses.
+        self.refusal: Exception | None = None
+        self.refuses: Callable[[str], bool] = lambda _: True
 
     def check_conditions(self, conditional: bool) -> None:  # noqa: FBT001
         """Check the conditions of writes from now on, or be a store that knows none."""
@@ -116,6 +119,8 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
 
     def _replace(self, path: str, value: bytes, **options: Any) -> None:
         there = self.store.get(path)
+        if self.refusal and self.refuses(path):
+            raise self.refusal
         if self.refuses_conditions and options:
             raise refused("NotImplemented")
         if self.conditional:
