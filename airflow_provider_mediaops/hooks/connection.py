@@ -78,6 +78,9 @@ class ConnectionFields:
     @classmethod
     def of(cls, connection: Any, conn_type: str) -> ConnectionFields:
         """Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer."""
+        # Another one holds the secret of another service. One that states no type is for whoever names it.
+        if connection.conn_type not in (conn_type, "", None) or _is_uri_without_scheme(connection):
+            raise wrong_type(connection, conn_type)
         fields = cls(
             conn_id=connection.conn_id or "",
             host=(connection.host or "").strip(),
@@ -156,6 +159,25 @@ class ConnectionFields:
         if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
             raise self.error(name, "it must be a JSON object of texts.")
         return {str(key): str(item) for key, item in value.items()}
+
+
+def wrong_type(connection: Any, *conn_types: str) -> InvalidConnectionError:
+    """Return the error for an Airflow connection that is of none of these types, of which one is needed."""
+    start = f"Connection {connection.conn_id!r}"
+    if _is_uri_without_scheme(connection):
+        schemes = " or ".join(f"{conn_type.replace('_', '-')}://…" for conn_type in conn_types)
+        return InvalidConnectionError(
+            f"{start}: its URI begins with no scheme. A scheme has no underscore: write {schemes}"
+        )
+    return InvalidConnectionError(
+        f"{start} is of type {shown(connection.conn_type)}; it must be of type {' or '.join(conn_types)}. Name another "
+        "connection, or correct its type."
+    )
+
+
+def _is_uri_without_scheme(connection: Any) -> bool:
+    # Airflow finds no scheme in one with an underscore, and takes the whole of it, with its password, for a schema.
+    return not connection.conn_type and "//" in (connection.schema or "")
 
 
 def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:

@@ -26,7 +26,7 @@ from tests.unit.loopback import make_certificate
 
 
 def connection(**given: Any) -> SimpleNamespace:
-    empty = dict.fromkeys(("host", "schema", "port", "login", "password", "extra"))
+    empty = dict.fromkeys(("conn_type", "host", "schema", "port", "login", "password", "extra"))
     return SimpleNamespace(conn_id="c1", **{**empty, **given})
 
 
