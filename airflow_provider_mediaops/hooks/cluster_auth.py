@@ -98,6 +98,12 @@ def api_key(fields: ConnectionFields) -> str:
     return replace(fields, password=key).credential(_API_KEY)
 
 
+def api_key_secrets(given: str, encoded: str) -> tuple[str, ...]:
+    """Return what a reply may echo of an API key: what is sent, what the connection holds, and the part after the id."""
+    after_id = _decoded(encoded).partition(":")[2]
+    return tuple(dict.fromkeys(filter(None, (encoded, given, after_id))))
+
+
 def bearer_token(fields: ConnectionFields) -> str:
     """Return the token in the password, without ``Bearer`` before it."""
     token = _without_scheme(fields.password, "Bearer")
