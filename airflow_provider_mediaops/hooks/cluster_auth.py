@@ -99,7 +99,7 @@ def api_key(fields: ConnectionFields) -> str:
 
 
 def api_key_secrets(given: str, encoded: str) -> tuple[str, ...]:
-    """Return what a reply may echo of an API key: what is sent, what the connection holds, and the part after the id."""
+    """Return what a reply may echo of an API key: as it is sent, as it was given, and the part after the id."""
     after_id = _decoded(encoded).partition(":")[2]
     return tuple(dict.fromkeys(filter(None, (encoded, given, after_id))))
 
@@ -118,7 +118,7 @@ def _without_scheme(text: str, scheme: str) -> str:
 def _key_in_json(fields: ConnectionFields, text: str) -> str:
     try:
         reply = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = {}
     if isinstance(encoded := reply.get("encoded"), str):
         return encoded

@@ -34,7 +34,7 @@ _MAX_NAMED = 5
 _LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 _SCHEMES = ("http", "https")
 # With more than one @, or a slash in the password, a part of the password would be taken for the host.
-_PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@]+/?")
+_PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@'\x22]+/?")
 _CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
 # These frame the request, or change the form of the reply, on which the transport relies.
 _TRANSPORT_HEADERS = frozenset(
@@ -98,7 +98,7 @@ class ConnectionFields:
             # The URI form nests an object of any depth as the text of one field.
             if isinstance(extra, dict) and isinstance(nested := extra.pop("__extra__", None), str):
                 extra = {**extra, **json.loads(nested)}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             extra = None
         if not isinstance(extra, dict):
             raise fields.error("extra", "it must be a JSON object.")
@@ -152,7 +152,7 @@ class ConnectionFields:
         if isinstance(value, str):
             try:
                 value = json.loads(value.strip() or "{}")
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = name
         if value is None:
             return {}
@@ -214,7 +214,7 @@ def _without_json(host: str) -> str:
     """Return the addresses of a JSON list, as the clusters' own clients take them, separated by commas."""
     try:
         hosts = json.loads(host) if host.startswith("[") else host
-    except ValueError:
+    except (ValueError, RecursionError):
         return host
     return ",".join(hosts) if isinstance(hosts, list) and all(isinstance(each, str) for each in hosts) else host
 
@@ -244,6 +244,10 @@ def split_address(fields: ConnectionFields, name: str, address: str) -> SplitRes
         raise fields.error(name, "its scheme must be http or https.")
     if not parts.hostname or parts.netloc.split() != [parts.netloc]:
         raise fields.error(name, f"it names no host; {form}")
+    if parts.hostname in _SCHEMES:
+        raise fields.error(name, f"its scheme is doubled or broken; {form}")
+    if {'"', "'"} & set(parts.netloc):
+        raise fields.error(name, f"there is a quotation mark in it; {form}")
     if parts.username is not None:
         raise fields.error(name, "it holds more than an address; credentials belong in login and password.")
     return parts
@@ -292,7 +296,8 @@ def _proxies(fields: ConnectionFields) -> dict[str, str]:
         raise fields.error(
             "proxies",
             'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}; an address is '
-            "http:// or https://, a host and a port, with special characters in user and password as %-escapes.",
+            "http:// or https:// (a SOCKS proxy is not supported), a host and a port, with special characters in user "
+            "and password as %-escapes.",
         )
     return proxies
 
