@@ -144,5 +144,5 @@ class RequestThreads:
 #: The threads of readings, captures and posts.
 SHORT_REQUESTS = RequestThreads(32, 12)
 #: The threads of lists and exports. A list at 5 a second has 25 requests under way if each reply takes 5 seconds: 24
-#: threads would carry 4.8 a second, which is less than the 96.5 % of the rate that a list keeps.
-LONG_JOBS = RequestThreads(26, 26)
+#: threads would carry 4.8 a second, less than the 96.5 % of the rate that a list keeps. The rest is for others.
+LONG_JOBS = RequestThreads(32, 26)
