@@ -281,7 +281,10 @@ def posted(channel: Channel) -> None:
 #: What happened to the first attempt, in each of these ways, and the rules of the next one.
 CASES: dict[str, tuple[tuple[Callable[[Channel], None], ...], dict[str, Any]]] = {
     "its worker was killed before it wrote the intent": ((killed_before_the_intent,), {}),
-    "its worker was killed between intent and activity": ((killed_at_the_post, killed_after_the_post), {}),
+    "its worker was killed after it wrote the intent and before the activity": (
+        (killed_at_the_post, killed_after_the_post),
+        {},
+    ),
     "the reply was lost": ((reply_is_lost,), {}),
     "the service refused": ((refused,), {}),
     "it posted, and its worker was killed, or the task failed afterwards": ((posted,), {}),
