@@ -7,6 +7,7 @@ import importlib.util
 from typing import Any
 
 import pytest
+from airflow.sdk._shared.secrets_masker import redact
 from packaging.version import Version
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
@@ -116,3 +117,9 @@ def test_the_form_needs_no_wtforms() -> None:
     assert {name: list(forms[name]["extra_fields"]) for name in TYPES} == {
         name: list(CONNECTION_TYPES[name]["conn-fields"]) for name in TYPES
     }
+
+
+@pytest.mark.parametrize(("name", "field"), SECRETS)
+def test_airflow_masks_secrets_in_extra_by_their_names(name: str, field: str) -> None:
+    assert CONNECTION_TYPES[name]["conn-fields"][field]["schema"]["format"] == "password"
+    assert redact({field: "a long secret"}) == {field: "***"}

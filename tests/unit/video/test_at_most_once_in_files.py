@@ -29,7 +29,7 @@ from airflow_provider_mediaops.video.at_most_once import (
     journal_record,
 )
 from tests.unit.storage.dying import DeathError
-from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached
+from tests.unit.storage.fake_store import FakeStore, attached
 from tests.unit.video.delivering import ACTIVITY, posting, reply
 from tests.unit.video_platform import error
 
@@ -98,9 +98,9 @@ class Channel:
         self.store.pipe_file(f"{FOLDER}/{len(self.store.names) + 1:04}.json", content)
 
 
-@pytest.fixture(params=[FakeStore, CreationOnly], ids=["conditional writes", "create-only writes"])
-def channel(request: pytest.FixtureRequest) -> Iterator[Channel]:
-    store = request.param(conditional=request.param is FakeStore)
+@pytest.fixture
+def channel() -> Iterator[Channel]:
+    store = FakeStore()
     with attached(store, "journal"):
         yield Channel(store)
 

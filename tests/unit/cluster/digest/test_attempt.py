@@ -24,7 +24,7 @@ from tests.unit.cluster.digest.captured_days import (
     write_capture,
     write_two_weeks,
 )
-from tests.unit.storage.dying import DeathError, Life
+from tests.unit.storage.dying import DeathError, die_at
 
 ALL = Period()
 WEEK = Period(MONDAY.timestamp(), (MONDAY + timedelta(days=7)).timestamp())
@@ -143,8 +143,7 @@ class TestEnds:
         deaths = 0
         while True:
             with monkeypatch.context() as patch:
-                life = Life(patch, left=deaths)
-                life.of_files()
+                die_at(patch, deaths)
                 try:
                     make(days, tmp_path / "digest.html", WEEK)
                 except DeathError:
