@@ -83,10 +83,7 @@ REFUSED: list[tuple[Read, Any, str]] = [
         (read_path, path, "is the path of a file; not ")
         for path in (" ", "/a\0b", "/a/\ud800.jsonl", "s3://bucket/\udcff.jsonl", "file:///a\ud83d")
     ),
-    *(
-        (read, HALF, r"is a text of whole characters; not 'It failed \\ud83d'")
-        for read in (read_text, read_identifier)
-    ),
+    *((read, HALF, r"is a text of whole characters; not 'It failed \\ud83d'") for read in (read_text, read_identifier)),
     *(
         (read_texts, value, "needs at least one entry, and none of them empty; not ")
         for value in ("", " ", "a,", "a,,b", [], [""], ["a", " "])
