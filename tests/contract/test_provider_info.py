@@ -59,6 +59,8 @@ def test_every_class_function_and_module_is_there() -> None:
     assert all(isinstance(resolve_name(path), type) for path in (*hooks, *info["notifications"], *info["extra-links"]))
     assert all(callable(resolve_name(path)) for path in info["cli"])
     assert all(importlib.import_module(path).__doc__ for path in modules)
+    listed = [module for entry in info["operators"] for module in entry["python-modules"]]
+    assert set(listed) == {task.kind.__module__ for task in OPERATORS}
 
 
 @pytest.mark.parametrize("entry", get_provider_info()["asset-uris"], ids=lambda entry: entry["schemes"][0])

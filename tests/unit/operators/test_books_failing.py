@@ -57,7 +57,7 @@ class TestArguments:
             ({"isbns": [], "reuse": ["/a.jsonl", ""]}, "reuse needs at least one entry, and none of them empty"),
             ({"isbns": [], "reuse": ["/a.jsonl", "/b.txt"]}, r"ends in none of \.jsonl, \.csv, \.parquet"),
             ({"isbns": [], "reuse": "/a.csv.gz"}, "name a dataset as this operator writes it"),
-            ({"isbns": [], "reuse": "/a/\ud800.jsonl"}, "an entry of reuse holds half of a surrogate pair"),
+            ({"isbns": [], "reuse": "/a/\ud800.jsonl"}, "an entry of reuse is a text of whole characters"),
             ({"isbns": [], "reuse_for": -1}, "reuse_for is a number of seconds, 0 or more, or a timedelta"),
             ({"isbns": [], "reuse_not_found_for": "a week"}, "reuse_not_found_for is a number of seconds"),
             ({"source": "a.csv", "isbn_column": ["isbn", ""]}, "isbn_column is "),
