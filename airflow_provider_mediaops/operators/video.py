@@ -58,9 +58,9 @@ class PostBulletinOperator(ServiceOperator):
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
     :param on_uncertain: what to do if it is not known whether the bulletin was posted, because the reply was lost or is
-        no activity, or an earlier try ended before it came: ``fail`` ends the task at once; ``retry`` lets the task's
-        retries post it again, perhaps for the second time.
-    :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
+        no activity, or an earlier attempt ended before it came: ``fail`` ends the task at once; ``retry`` lets the
+        task's retries post it again, perhaps for the second time.
+    :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier attempts did.
     :param journal: a folder on the local disk or an object store for the records, which all workers can write; missing
         folders are created.
     :param once_per: bulletins with the same value are posted once, for example ``{{ dag_run.run_after | ds }}``;
