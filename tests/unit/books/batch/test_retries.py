@@ -11,7 +11,6 @@ from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLooku
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidConnectionError,
@@ -150,14 +149,6 @@ class TestMissingBooks:
         assert rows == [(isbn, "not_found") for isbn in ISBNS[:200]]
         assert len(service.asked) <= 200 * most
 
-    def test_404_that_nothing_vouches_for_is_told_at_once_where_no_other_book_can_be_found(self) -> None:
-        service = Service(lambda _: no_such_book())
-
-        [lookup] = looked_up(service, [A], canary=None)
-
-        assert isinstance(lookup.cause, UnvouchedNotFoundError)
-        assert service.asked == [A, WELL_KNOWN]
-
     def test_the_one_book_of_a_list_that_is_found_vouches_for_those_before_it(self) -> None:
         # Nothing but that book vouches for them, and it is behind more than are held for a probe.
         service = Service(lambda isbn: found(isbn) if isbn == ISBNS[90] else no_such_book())
@@ -183,13 +174,6 @@ class TestMissingBooks:
 
         assert isinstance(error, (RateLimitedError, ServiceUnavailableError))
         assert service.times[-1] - service.times[0] < 1_800
-
-    def test_a_limit_that_never_ends_makes_no_book_missing(self) -> None:
-        [lookup] = looked_up(Service(lambda _: limit_404()), [A], retry_after=(10.0,))
-
-        assert lookup.status == "failed"
-        assert isinstance(lookup.cause, RateLimitedError)
-        assert "No book that is known to exist was found for 600 s" in str(lookup.cause)
 
     def test_limit_that_a_book_has_waited_out_makes_its_404s_in_the_limits_words_no_proof(self) -> None:
         limited = iter([replied({"message": "Limit Exceeded"}, 429)])
@@ -498,14 +482,8 @@ class TestAServiceThatHasNeverAnswered:
 
         assert 10 < in_virtual_time(lasted()) <= 31
 
-    def test_service_that_has_answered_is_waited_for(self) -> None:
-        lost = self.unreachable(Failure.NOT_SENT)
-        service = Service(lambda isbn: lost(isbn) if 1 < seconds() < 60 else found(isbn))
-
-        assert {status for _, status in statuses(service, ISBNS[:20])} == {"found"}
-
-    @pytest.mark.parametrize("reply", [DOWN, limit_404(), replied({}, 400)])
-    def test_a_refusal_is_an_answer(self, reply: Response) -> None:
+    @pytest.mark.parametrize("reply", [found(A), DOWN, limit_404(), replied({}, 400)])
+    def test_service_that_has_given_any_answer_is_waited_for(self, reply: Response) -> None:
         lost = self.unreachable(Failure.NOT_SENT)
         service = Service(lambda isbn: reply if isbn == A else lost(isbn) if 0.1 < seconds() < 9 else found(isbn))
 
