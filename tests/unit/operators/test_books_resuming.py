@@ -107,20 +107,6 @@ class TestGoingOn:
             (2, {"n": "2"}),
         ]
 
-    def test_failed_row_that_was_too_many_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
-        database.get(address(PROGRAMMING), **DOWN)
-        with pytest.raises(ServiceUnavailableError):
-            enrich(tmp_path / "books.jsonl")
-        shelve(database, PROGRAMMING)
-        database.reset_mock()
-
-        summary = enrich(tmp_path / "books.jsonl")
-
-        assert asked(database)[0] == PROGRAMMING
-        assert CRIME not in asked(database)
-        assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
-        assert summary["failed"] == 0
-
     def test_rows_that_failed_within_bounds_stay_and_count(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(CRIME), **DOWN)
         database.get(address(CALENDAR), **DOWN)

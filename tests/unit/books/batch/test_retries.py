@@ -11,6 +11,7 @@ from airflow_provider_mediaops.books.batch.options import ResumePoint, SeenLooku
 from airflow_provider_mediaops.books.batch.rows import IsbnRow
 from airflow_provider_mediaops.books.batch.runner import BatchUpdate
 from airflow_provider_mediaops.books.models import Book, Lookup
+from airflow_provider_mediaops.books.not_found import WELL_KNOWN, UnvouchedNotFoundError
 from airflow_provider_mediaops.exceptions import (
     ConnectionFailedError,
     InvalidConnectionError,
@@ -148,6 +149,14 @@ class TestMissingBooks:
 
         assert rows == [(isbn, "not_found") for isbn in ISBNS[:200]]
         assert len(service.asked) <= 200 * most
+
+    def test_404_that_nothing_vouches_for_is_told_at_once_where_no_other_book_can_be_found(self) -> None:
+        service = Service(lambda _: no_such_book())
+
+        [lookup] = looked_up(service, [A], canary=None)
+
+        assert isinstance(lookup.cause, UnvouchedNotFoundError)
+        assert service.asked == [A, WELL_KNOWN]
 
     def test_the_one_book_of_a_list_that_is_found_vouches_for_those_before_it(self) -> None:
         # Nothing but that book vouches for them, and it is behind more than are held for a probe.
@@ -304,12 +313,6 @@ class TestBulk:
 
         assert statuses(service, ISBNS[:50], bulk_size=10) == [(isbn, "found") for isbn in ISBNS[:50]]
 
-    def test_a_reply_without_any_book_needs_a_probe(self) -> None:
-        service = Service(lambda isbn: found(isbn) if isbn == CANARY else no_such_book(), many=lambda _: books([]))
-
-        assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]
-        assert service.asked == [A, CANARY]
-
     def test_a_batch_that_failed_is_retried_as_one(self) -> None:
         service = Service(many=lambda isbns: DOWN if seconds() < 9 else books(isbns))
 
@@ -407,12 +410,6 @@ class TestAServiceWithoutBulk:
 
         assert statuses(service, [A, B], bulk_size=2) == [(A, "not_found"), (B, "not_found")]
         assert service.batches == [[A, B]]
-
-    @pytest.mark.parametrize("reply", [no_such_book(), limit_404()], ids=["clear", "limit"])
-    def test_404_that_may_be_the_limit_makes_no_book_missing(self, reply: Response) -> None:
-        service = Service(lambda isbn: limit_404() if seconds() < 9 else found(isbn), many=lambda _: reply)
-
-        assert {status for _, status in statuses(service, [A, B, C], bulk_size=3)} == {"found"}
 
     def test_404_is_the_limit_once_bulk_requests_have_worked(self) -> None:
         service = Service(many=lambda isbns: no_such_book() if C in isbns and seconds() < 9 else books(isbns))
