@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,15 +208,5 @@ class TestFailing:
             match=f"{role} {scheme}://.*csv cannot be opened.*Install {package} on all that open it",
         ):
             operator.execute({})
-
-        assert not database.called
-
-    def test_parquet_without_pyarrow_spends_no_request(
-        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-        with pytest.raises(permanent(PermanentError), match="this provider's extra 'parquet'"):
-            make(tmp_path / "books.parquet", isbns=[CRIME]).execute({})
 
         assert not database.called
