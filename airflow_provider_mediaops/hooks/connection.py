@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies
+from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_number, read_whole_number, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
@@ -53,13 +52,6 @@ _TRANSPORT_HEADERS = frozenset(
         "upgrade",
     }
 )
-# The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
-_CREDENTIAL_NAME = re.compile(
-    r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
-    re.IGNORECASE,
-)
-# A value that begins with a scheme of HTTP authentication holds a credential, too, whatever the header's name.
-_WITH_SCHEME = re.compile(r"(?:basic|bearer|apikey|token|digest|negotiate)[ \t]+(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,29 +283,6 @@ def _headers(fields: ConnectionFields) -> dict[str, str]:
         if not is_header_name(name) or not is_header_text(value):
             raise fields.error("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers
-
-
-def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
-    """
-    Return the credentials in the settings of a transport, which a reply or an error may echo.
-
-    They are the passwords of proxies, those of the environment included, that of the key of a client certificate, and
-    the values of headers whose name or value looks like a credential.
-    """
-    found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
-    if settings.client_certificate:
-        found.append(settings.client_certificate.password)
-    for name, value in settings.headers.items():
-        if scheme := _WITH_SCHEME.fullmatch(value):
-            found.append(scheme[1])
-        elif _CREDENTIAL_NAME.search(name):
-            found.append(value)
-    return tuple(dict.fromkeys(filter(None, found)))
-
-
-def _password_in(address: str) -> str:
-    parts = _parts_of(address)
-    return unquote(parts.password or "") if parts else ""
 
 
 def retry_policy(fields: ConnectionFields) -> RetryPolicy:

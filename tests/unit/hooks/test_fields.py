@@ -16,11 +16,9 @@ from airflow_provider_mediaops.hooks.cluster_auth import with_cloud_address
 from airflow_provider_mediaops.hooks.connection import (
     ConnectionFields,
     base_urls,
-    credentials_of,
     transport_settings,
     unknown_fields,
 )
-from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.hooks.field_values import extra, fields, wrong
 from tests.unit.loopback import make_certificate
 
@@ -265,34 +263,6 @@ def test_damaged_cloud_id_is_refused(damaged: str) -> None:
 def test_host_beside_a_cloud_id_is_refused() -> None:
     with wrong("cloud_id"):
         with_cloud_address(fields(host="https://host", extra={"cloud_id": cloud_id("found.io$abc")}))
-
-
-@pytest.mark.parametrize(
-    ("settings", "secrets"),
-    [
-        (
-            {"proxies": {"http": "http://me:p%40ss%C3%A9@proxy:1", "https": "https://me:p%40ss%C3%A9@proxy/"}},
-            ("p@ssé",),
-        ),
-        ({"proxies": {"http": "http://:only@[::1]:3128"}}, ("only",)),
-        (
-            {"proxies": {"http": "http://me@proxy", "https": "http://me:@proxy", "no": "proxy", "ftp": "http://[::1"}},
-            (),
-        ),
-        *(
-            ({"headers": {name: "s3cr3t"}}, ("s3cr3t",))
-            for name in ("X-Api-Key", "apikey", "PRIVATE-TOKEN", "X-Forwarded-Authorization", "X-Password")
-        ),
-        ({"headers": {"X-Api-Key": "s3cr3t", "X-Token": "s3cr3t", "X-Team": "ops"}}, ("s3cr3t",)),
-        ({"headers": {"X-Upstream": "Basic bWU6czNjcjN0"}}, ("bWU6czNjcjN0",)),
-        ({"headers": {"X-Author": "ops", "X-Keyspace": "ops", "X-Upstream": "Bearers of news"}}, ()),
-    ],
-)
-def test_passwords_of_proxies_and_headers_that_look_like_credentials_are_secrets(
-    settings: dict[str, Any], secrets: tuple[str, ...]
-) -> None:
-    proxies = {"http": "http://proxy:3128"}
-    assert credentials_of(TransportSettings(**{"proxies": proxies, **settings})) == secrets
 
 
 @pytest.mark.parametrize("conn_type", CONNECTION_TYPES)
