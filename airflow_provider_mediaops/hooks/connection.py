@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backends import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
-# The unknown fields that are named one by one.
-_MAX_NAMED = 5
 # No socket takes a time limit of any length.
 _LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 _SCHEMES = ("http", "https")
@@ -165,28 +163,17 @@ def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
         for name, nearest in unknown.items()
         if nearest
     ]
-    others = [shown(name) for name, nearest in unknown.items() if not nearest]
-    if not others:
-        return mistakes, []
-    names = ", ".join(others[:_MAX_NAMED]) + (" and others" if len(others) > _MAX_NAMED else "")
-    return mistakes, [f"Extra without effect: {names}. Known fields are {', '.join(known)}."]
+    others = ", ".join(name for name, nearest in unknown.items() if not nearest)
+    notes = [f"Extra without effect: {shown(others)}. Known fields are {', '.join(known)}."] if others else []
+    return mistakes, notes
 
 
 def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
     """Build the base addresses of host, scheme and port: ``scheme://host[:port][/path]``, with no slash at the end."""
-    hosts = [host.strip() for host in _without_json(fields.host).split(",") if host.strip()]
+    hosts = [host.strip() for host in fields.host.split(",") if host.strip()]
     if not hosts:
         raise fields.error("host", "it is empty; write the service's base address, for example https://host.example.")
     return tuple(_base_url(fields, host) for host in hosts)
-
-
-def _without_json(host: str) -> str:
-    """Return the addresses of a JSON list, as the clusters' own clients take them, separated by commas."""
-    try:
-        hosts = json.loads(host) if host.startswith("[") else host
-    except ValueError:
-        return host
-    return ",".join(hosts) if isinstance(hosts, list) and all(isinstance(each, str) for each in hosts) else host
 
 
 def _base_url(fields: ConnectionFields, host: str) -> str:

@@ -129,7 +129,6 @@ def test_field_that_is_not_as_its_form_describes_it_is_named(name: str, values: 
         ({"host": "::1", "schema": "http", "port": 8080}, ["http://[::1]:8080"]),
         ({"host": "[::1]:9200", "schema": "http"}, ["http://[::1]:9200"]),
         ({"host": "https://[2001:db8::1]:9200/x"}, ["https://[2001:db8::1]:9200/x"]),
-        ({"host": '["http://a:9200", "http://b:9201/x"]'}, ["http://a:9200", "http://b:9201/x"]),
         (
             {"host": "https://n1:9200, n2 ,http://n3/x,", "schema": "https", "port": 9201},
             ["https://n1:9200", "https://n2:9201", "http://n3:9201/x"],
@@ -291,7 +290,7 @@ def test_misspelt_field_is_named_with_the_nearest_known_one(conn_type: str, name
 def test_fields_that_resemble_none_may_be_notes_and_a_few_of_many_are_named() -> None:
     mistakes, [said] = unknown_fields(extra(team="search", **{f"zz{number}" * 99: "s3cr3t" for number in range(5000)}))
     assert mistakes == []
-    assert said.startswith("Extra without effect: 'team', 'zz0zz0")
-    assert "and others. Known fields are auth, aws_conn_id," in said
+    assert said.startswith("Extra without effect: 'team, zz0zz0")
+    assert "…. Known fields are auth, aws_conn_id," in said
     assert "s3cr3t" not in said
     assert len(said) < 1000
