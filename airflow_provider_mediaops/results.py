@@ -87,8 +87,8 @@ class NodeReading(TypedDict):
     """The CPU of a node right before a capture."""
 
     node: str | None  #: its name, or its id
-    #: the CPU in percent: 100 means all cores of the machine or container. None if the node does not report it: such a
-    #: node never counts as one at rest
+    #: the CPU in percent: 100 means all cores of the machine or container. None if the node does not report it; the
+    #: node then never counts as idle
     percent: float | None
     #: the measure: ``os`` for the machine, ``process`` for the node's own process, ``cgroup`` for its container against
     #: the limit. The connection's ``cpu_measure`` chooses; by default the highest counts
@@ -200,10 +200,10 @@ class HotNodesEvent(TypedDict):
     """The payload of an event of :class:`~airflow_provider_mediaops.triggers.cluster.HighCpuTrigger`."""
 
     nodes: list[HotNodeReading]  #: the hot nodes, the hottest first; of very many, as many as fit into 40 kB
-    node_count: int  #: how many they are
-    threshold: float  #: the CPU in percent from which on a node is hot
-    sustained_for: float  #: for how many seconds
-    cluster_conn_id: str  #: the connection
+    node_count: int  #: the number of hot nodes
+    threshold: float  #: a node is hot if its CPU in percent is this or more
+    sustained_for: float  #: for how many seconds every reading was so high
+    cluster_conn_id: str  #: the id of the connection
     at: str  #: when, in ISO 8601
 
 

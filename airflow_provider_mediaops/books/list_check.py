@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.books.batch.rows import IsbnRow
 
 _AT_ONCE = 5_000
-_DAY_SECONDS = 86_400
 _CREATE_TABLE = "CREATE TABLE books (isbn INTEGER PRIMARY KEY, times INTEGER, row INTEGER)"
 _COUNT = "INSERT INTO books VALUES (?, 1, ?) ON CONFLICT (isbn) DO UPDATE SET times = times + 1"
 _REPEATED = "SELECT isbn, times FROM books WHERE times > 1 ORDER BY row LIMIT ?"
@@ -141,32 +140,19 @@ def check_list(rows: Iterable[IsbnRow], limit: int) -> ListCheck:
 
 @dataclass(frozen=True, slots=True)
 class LookupCost:
-    """
-    What it costs to look books up, if the service answers each request.
-
-    ``quota`` is the part of the key's daily quota, all days together; ``days`` is None if that quota is unknown.
-    """
+    """What it costs to look books up, if the service answers each request."""
 
     plan: str
     requests_per_second: float
     bulk: bool
     requests: int
+    #: How much of the key's daily quota is used, all days together.
     quota: int
     seconds: float
-    days: int | None
 
 
-def lookup_cost(books: int, plan: str, *, bulk: bool = False, daily_quota: int | None = None) -> LookupCost:
+def lookup_cost(books: int, plan: str, *, bulk: bool = False) -> LookupCost:
     """Return what it costs to look books up."""
     rate, bulk_size = PLANS[plan]
-    size = bulk_size if bulk else 1
-    days = None if daily_quota is None else math.ceil(books / daily_quota)
-    # On the last day only the rest is asked for; the days before end when the quota comes back.
-    whole_days = max(0, (days or 0) - 1)
-    last = books - whole_days * (daily_quota or 0)
-    seconds = whole_days * _DAY_SECONDS + math.ceil(last / size) / rate
-    if daily_quota is not None and math.ceil(daily_quota / size) / rate > _DAY_SECONDS:
-        # The rate allows less in a day than the quota does.
-        seconds = math.ceil(books / size) / rate
-        days = math.ceil(seconds / _DAY_SECONDS)
-    return LookupCost(plan, rate, bulk, math.ceil(books / size), books, seconds, days)
+    requests = math.ceil(books / bulk_size) if bulk else books
+    return LookupCost(plan, rate, bulk, requests, books, requests / rate)

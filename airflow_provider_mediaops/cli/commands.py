@@ -99,7 +99,7 @@ ISBN = Command(
             "files",
             metavar="FILE",
             nargs="+",
-            help="list: .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx; a folder or pattern; - is standard input",
+            help="list: .txt, .csv, .tsv, .json, .jsonl, .parquet or .xlsx; a folder or pattern",
         ),
         _argument(
             "--column",
@@ -115,14 +115,7 @@ ISBN = Command(
             help="of several books in a cell: the first, or all as rows of their own",
         ),
         _argument("--repair-zeros", action="store_true", help="put back the zeros that a spreadsheet has taken away"),
-        _argument(
-            "--format",
-            choices=("txt", "csv", "tsv", "json", "jsonl", "parquet", "xlsx"),
-            default="txt",
-            help="format of the standard input",
-        ),
         _argument("--plan", choices=("default", "premium", "pro"), help="plan of the key; all plans if not given"),
-        _argument("--quota", type=int, help="requests a day that the key has, to count the days"),
         _argument("--limit", type=int, default=20, help="how many lines and books to list at most"),
         _OUTPUT,
     ),
@@ -140,11 +133,10 @@ CHECK = Command(
 RATE = Command(
     "rate",
     "Show who shares the rate of a key, and what is reserved, paused or used up",
-    "Show the keys whose rate workers and triggerers share: the connections of a key, the requests that are reserved "
-    "ahead, a pause that the service asked for, and a quota that is used up. Without CONN_ID, the connections of the "
-    "environment and of Airflow's database are shown; those of a secrets backend cannot be listed.",
+    "Show the keys whose rate workers and triggerers share: which of the connections have the same key, the requests "
+    "that are reserved ahead, a pause that the service asked for, and a quota that is used up.",
     (
-        _argument("conn_ids", metavar="CONN_ID", nargs="*", help="ids of connections of this provider"),
+        _argument("conn_ids", metavar="CONN_ID", nargs="+", help="ids of connections of this provider"),
         _argument(
             "--reset",
             action="store_true",

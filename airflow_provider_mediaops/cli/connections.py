@@ -1,22 +1,18 @@
-"""Find connections of this provider: by id, and all that can be listed."""
+"""Find connections of this provider, their hooks and clients."""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import read_identifier, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
-from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
+from airflow_provider_mediaops.exceptions import InvalidConnectionError
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.terminal import Terminal
     from airflow_provider_mediaops.hooks.base import ServiceHook
     from airflow_provider_mediaops.http.client import Client
-
-_VARIABLE = "AIRFLOW_CONN_"
 
 
 def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
@@ -39,35 +35,6 @@ def client_of(hook: ServiceHook, terminal: Terminal) -> Client:
     client = hook.service.client
     terminal.hide(client.secrets)
     return client
-
-
-def listed_connections() -> tuple[list[str], str | None]:
-    """
-    List the connections of this provider's types: those of the environment and of Airflow's database.
-
-    Those of a secrets backend cannot be listed.
-
-    :returns: their ids, and why those of Airflow's database are missing, if they are.
-    """
-    found: set[str] = set()
-    for name in os.environ:
-        conn_id = name.removeprefix(_VARIABLE).lower()
-        with suppress(MediaOpsError):
-            if name.startswith(_VARIABLE) and _connection_of(conn_id).conn_type in CONNECTION_TYPES:
-                found.add(conn_id)
-    try:
-        return sorted(found | _stored_ids()), None
-    except Exception as error:  # noqa: BLE001 - any of SQLAlchemy's or a driver's; it may quote the address
-        return sorted(found), f"Airflow's database cannot be read ({type(error).__name__})"
-
-
-def _stored_ids() -> set[str]:
-    from airflow.models.connection import Connection
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    with create_session() as session:
-        return set(session.scalars(select(Connection.conn_id).where(Connection.conn_type.in_(CONNECTION_TYPES))))
 
 
 def _connection_of(conn_id: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Figure, Line, Result, TextTable, absolute_path
+from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Figure, Line, Result, TextTable
 from airflow_provider_mediaops.cluster.digest.attempt import DigestPlan, make_digest
 from airflow_provider_mediaops.cluster.digest.period import read_period
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -15,22 +15,17 @@ if TYPE_CHECKING:
 
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
 
-_OTHERS = ("html", "folded", "json")
-
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Make a digest, and show the result of the task. A damaged file is a problem."""
-    if given := [f"--{name}" for name in _OTHERS if getattr(options, name) is not None]:
+    others = (options.html, options.folded, options.json)
+    if others != (None, None, None) or STANDARD_INPUT in (*options.files, options.digest):
         raise InvalidArgumentError(
-            f"--digest writes the page, JSON and folded stacks: leave out {' and '.join(given)}."
-        )
-    if STANDARD_INPUT in (*options.files, options.digest):
-        raise InvalidArgumentError(
-            "--digest reads folders and files, and writes several files: - cannot be one of them."
+            "--digest reads files and folders, and writes a page with JSON and folded stacks beside it: leave out "
+            "--html, --folded, --json and -."
         )
     period = read_period(options.since, options.until, datetime.now(timezone.utc))
-    sources = tuple(absolute_path(file) for file in options.files)
-    plan = DigestPlan(sources, absolute_path(options.digest), period)
+    plan = DigestPlan(tuple(options.files), options.digest, period)
     found = make_digest(plan, log=terminal.say, warn=lambda text: terminal.say(text, "bad"))
     counts = {f"{name} captures": number for name, number in found["series"].items()}
     counts |= {"of another time": found["outside"], "left out": found["damaged"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cli.report_summary import summary_of
-from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result, absolute_path
+from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result
 from airflow_provider_mediaops.cluster.capture.model import Capture, reports_of
 from airflow_provider_mediaops.cluster.capture.reading import MAX_REPORT_BYTES, NoReportError, read_reports
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
             from airflow_provider_mediaops.storage.files import write_whole
             from airflow_provider_mediaops.storage.paths import path_of
 
-            write_whole(path_of(absolute_path(path)), content.encode())
+            write_whole(path_of(path), content.encode())
             terminal.say(f"Wrote {path}.")
     is_shown = captures and STANDARD_OUTPUT not in (path for _, path in targets)
     return Result(parts=summary_of(read) if is_shown else (), text=text, problem=problem)
@@ -70,7 +70,7 @@ def _targets(options: argparse.Namespace) -> list[tuple[str, str]]:
         from airflow_provider_mediaops.storage.paths import is_same_file
 
         for other in (*options.files, *written[:number]):
-            if other != STANDARD_INPUT and is_same_file(absolute_path(other), absolute_path(path)):
+            if other != STANDARD_INPUT and is_same_file(other, path):
                 raise InvalidArgumentError(f"{path} is given twice and would be replaced: choose another file.")
     return targets
 

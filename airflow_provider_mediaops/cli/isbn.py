@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import optional, read_whole_number
+from airflow_provider_mediaops.arguments import read_whole_number
 from airflow_provider_mediaops.books.api import PLANS
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
-from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, Line, Result, TextTable, absolute_path
+from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
 from airflow_provider_mediaops.enrichment.arguments import read_delimiter, read_encoding
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, StorageError
+from airflow_provider_mediaops.exceptions import StorageError
 from airflow_provider_mediaops.progress import counted, duration
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions
 from airflow_provider_mediaops.storage.source_list import encoding_warning, find_files, read_list
@@ -32,39 +27,31 @@ if TYPE_CHECKING:
 _LISTED_FILES = 20
 # What the document says of each file.
 _FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
-# The operator's name of an argument, on its own: neither in a path nor in quotes.
-_COLUMN_ARGUMENT = re.compile(r"(?<!\S)isbn_column(?=\s|\.?$)")
 
 
-def run(options: argparse.Namespace, terminal: Terminal) -> Result:
+def run(options: argparse.Namespace, _: Terminal) -> Result:
     """Check a list. An invalid row is a problem, and so is a list without rows; an empty cell is none."""
     limit = read_whole_number("--limit", options.limit, minimum=0)
-    quota = optional(read_whole_number, "--quota", options.quota, minimum=1)
     delimiter = read_delimiter("--delimiter", options.delimiter)
     encoding = read_encoding("--encoding", options.encoding)
-    with _sources(options, terminal) as sources:
-        try:
-            files = find_files(sources, ReadOptions(options.column, delimiter, encoding))
-            rows = rows_of_source(read_list(files, goes_on=True), options.several, repair_zeros=options.repair_zeros)
-            check = check_list(rows, limit)
-        except InvalidSourceError as error:
-            # What is wrong is in the file, not in how the command is used.
-            raise StorageError(_named(str(error), sources, options.files)) from error
+    try:
+        files = find_files(options.files, ReadOptions(options.column, delimiter, encoding))
+        rows = rows_of_source(read_list(files, goes_on=True), options.several, repair_zeros=options.repair_zeros)
+        check = check_list(rows, limit)
+    except InvalidSourceError as error:
+        # What is wrong is in the file, not in how the command is used.
+        raise StorageError(_with_option(str(error))) from error
     warning = encoding_warning(files)
-    warnings = [_named(warning, sources, options.files)] if warning else []
-    problems = [_named(file.problem, sources, options.files) for file in files if file.problem]
-    names = [_named(file.path, sources, options.files) for file in files]
+    warnings = [warning] if warning else []
+    problems = [_with_option(file.problem) for file in files if file.problem]
     costs = [
-        lookup_cost(check.books, plan, bulk=bulk, daily_quota=quota)
+        lookup_cost(check.books, plan, bulk=bulk)
         for plan in ([options.plan] if options.plan else PLANS)
         for bulk in (False, True)
     ]
     figures = check.figures
     document = {
-        "files": [
-            {"file": name, **{fact: getattr(file, fact) for fact in _FACTS}}
-            for name, file in zip(names, files, strict=True)
-        ],
+        "files": [{"file": file.path, **{fact: getattr(file, fact) for fact in _FACTS}} for file in files],
         **{name: getattr(figures, name) for name in ("rows", "isbns", "missing", "invalid")},
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
@@ -75,35 +62,17 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
     }
-    parts: list[Part] = [Line(f"{name}: {file.described}") for name, file in zip(names, files, strict=True)]
-    if more := parts[_LISTED_FILES:]:
-        parts[_LISTED_FILES:] = [Line(counted(len(more), "more file"))]
+    parts: list[Part] = [Line(f"{file.path}: {file.described}") for file in files[:_LISTED_FILES]]
+    if more := len(files[_LISTED_FILES:]):
+        parts.append(Line(counted(more, "more file")))
     parts += [Line(complaint, "bad") for complaint in (*problems, *warnings)]
     parts += [*_findings(check), _cost_table(costs)] if figures.rows else [Line("The list holds no rows.", "bad")]
     return Result(document, parts, problem=bool(figures.invalid or problems) or not figures.rows)
 
 
-@contextmanager
-def _sources(options: argparse.Namespace, terminal: Terminal) -> Iterator[list[str]]:
-    """Yield the paths of the list; the standard input is copied to a file, for Parquet is not read from a pipe."""
-    if STANDARD_INPUT in options.files and len(options.files) > 1:
-        raise InvalidArgumentError("The standard input, -, is a list of its own: give it without other files.")
-    if options.files != [STANDARD_INPUT]:
-        yield list(map(absolute_path, options.files))
-        return
-    with tempfile.TemporaryDirectory(prefix="mediaops-") as folder:
-        path = Path(folder) / f"list.{options.format}"
-        with path.open("wb") as file:
-            shutil.copyfileobj(terminal.input_bytes(), file)
-        yield [str(path)]
-
-
-def _named(message: str, sources: list[str], files: list[str]) -> str:
-    """Return a message with the names that the user of the command gave."""
-    message = _COLUMN_ARGUMENT.sub("--column", message)
-    for source, file in zip(sources, files, strict=True):
-        message = message.replace(source, "the standard input" if file == STANDARD_INPUT else file)
-    return message
+def _with_option(message: str) -> str:
+    """Return a message about a list with the option in the place of the operator's argument."""
+    return message.replace(" isbn_column", " --column")
 
 
 def _findings(check: ListCheck) -> Iterator[Part]:
@@ -132,11 +101,9 @@ def _more(number: int) -> Iterator[Line]:
 
 
 def _cost_table(costs: list[LookupCost]) -> TextTable:
-    columns = ["Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least"]
-    rows: list[list[object]] = []
-    for cost in costs:
-        time = duration(math.ceil(cost.seconds))
-        rows.append([cost.plan, cost.requests_per_second, cost.bulk, cost.requests, cost.quota, time])
-        if cost.days is not None:
-            rows[-1].append(cost.days)
-    return TextTable(columns if costs[0].days is None else [*columns, "Days of quota"], rows, "Cost")
+    columns = ("Plan", "Requests a second", "Bulk", "Requests", "Quota", "Time at least")
+    rows = [
+        (cost.plan, cost.requests_per_second, cost.bulk, cost.requests, cost.quota, duration(math.ceil(cost.seconds)))
+        for cost in costs
+    ]
+    return TextTable(columns, rows, "Cost")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.cli.connections import client_of, hook_of, listed_connections
+from airflow_provider_mediaops.cli.connections import client_of, hook_of
 from airflow_provider_mediaops.cli.terminal import Line, Result, TextTable
-from airflow_provider_mediaops.exceptions import InvalidArgumentError, MediaOpsError, RateStoreError
+from airflow_provider_mediaops.exceptions import MediaOpsError, RateStoreError
 from airflow_provider_mediaops.http.rate_limit.schedule import GUARD, from_text, reading_at
 from airflow_provider_mediaops.progress import duration
 
@@ -21,22 +21,20 @@ _PER_PROCESS = "memory://"
 # So many digits of a digest distinguish the keys of one store.
 _FINGERPRINT_LENGTH = 12
 _STATES = {
-    "unseen": "cannot be seen from here: each process keeps its own",
+    "unseen": "cannot be seen from here: each process keeps its own, until it is restarted",
     "unused": "free; not used yet, or forgotten",
     "unreadable": "cannot be read",
 }
 
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
-    """Show the keys of connections, or of all; forget what is kept of them, if that is asked for."""
-    if options.reset and not options.conn_ids:
-        raise InvalidArgumentError("--reset needs the connections whose rate is to begin anew: rate CONN_ID --reset.")
-    conn_ids, note = (options.conn_ids, None) if options.conn_ids else listed_connections()
-    # By store and name of the key: one of its limiters, and what is said of it.
-    keys: dict[tuple[str, str], tuple[RateLimiter, dict[str, Any]]] = {}
+    """Show the keys of connections; forget what is kept of them, if that is asked for."""
+    # By the store and the name of the key.
+    keys: dict[tuple[str, str], dict[str, Any]] = {}
     without_rate: list[str] = []
     problems: list[str] = []
-    for conn_id in dict.fromkeys(conn_ids):
+    was_reset = False
+    for conn_id in dict.fromkeys(options.conn_ids):
         try:
             hook = hook_of(conn_id, terminal)
             limiter = client_of(hook, terminal).limiter
@@ -46,26 +44,21 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Result:
         if limiter is None:
             without_rate.append(conn_id)
             continue
-        described: dict[str, Any] = {"service": hook.hook_name, "connections": []}
-        _, described = keys.setdefault((limiter.backend.where, limiter.name), (limiter, described))
-        described["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
-    shared = [limiter for limiter, _ in keys.values() if limiter.backend.where != _PER_PROCESS]
-    if options.reset:
-        problems += [f"Connection {conn_id!r} has no rate: nothing to reset." for conn_id in without_rate]
-        if len(shared) < len(keys):
-            problems.append(
-                "A rate in memory:// is kept by each process on its own: restart the worker or triggerer to reset it."
-            )
-        for limiter in shared:
-            limiter.backend.forget(limiter.name)
-    documents = [key_document(limiter) | described for limiter, described in keys.values()]
-    problems += [document["problem"] for document in documents if "problem" in document]
+        identity = (limiter.backend.where, limiter.name)
+        if identity not in keys:
+            if options.reset and limiter.backend.where != _PER_PROCESS:
+                limiter.backend.forget(limiter.name)
+                was_reset = True
+            keys[identity] = {**key_document(limiter), "service": hook.hook_name, "connections": []}
+        keys[identity]["connections"].append({"conn_id": conn_id, "requests_per_second": limiter.per_second})
+    problems += [key["problem"] for key in keys.values() if "problem" in key]
+    if options.reset and not was_reset:
+        problems.append("Nothing was reset: none of these connections has a rate that can be seen from here.")
     document = {
-        "keys": documents,
+        "keys": list(keys.values()),
         "without_rate": without_rate,
-        "reset": options.reset and bool(shared),
+        "reset": was_reset,
         "problems": list(dict.fromkeys(problems)),
-        "note": note,
     }
     return Result(document, _parts(document), problem=bool(problems))
 
@@ -79,10 +72,7 @@ def _parts(document: dict[str, Any]) -> list[Part]:
         parts.append(Line("Reset: each of these keys begins anew with its next request.", "good"))
     if document["without_rate"]:
         parts.append(Line(f"Without a rate: {', '.join(document['without_rate'])}."))
-    if document["note"]:
-        parts.append(Line(f"Only connections of the environment are shown: {document['note']}.", "warning"))
-    parts += [Line(problem, "bad") for problem in document["problems"]]
-    return parts or [Line("No connection has a rate.")]
+    return [*parts, *(Line(problem, "bad") for problem in document["problems"])]
 
 
 def _row(key: dict[str, Any]) -> list[object]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timezone
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.cli.terminal import Figure, Line, TextTable
 from airflow_provider_mediaops.cluster.capture.model import reports_of
@@ -18,18 +17,11 @@ from airflow_provider_mediaops.progress import counted
 if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.terminal import Part
     from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.cluster.comparison import Heat, HotKind
+    from airflow_provider_mediaops.cluster.comparison import Heat
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
-
-T = TypeVar("T")
 
 _MOST_WARNINGS = 5
 _MOST_ROWS = 15
-_TIME_OFF = (
-    "\nOther and idle are the share of the interval in which a thread was off the processor; no figure, sum or ranking "
-    "contains them."
-)
-_SEEN = "\nSeen: the number of threads, each of which counts 1, for the cluster gave a figure for none of them."
 
 
 def summary_of(read: Sequence[tuple[Capture, int]]) -> list[Part]:
@@ -47,7 +39,7 @@ def summary_of(read: Sequence[tuple[Capture, int]]) -> list[Part]:
         parts.append(Line(f"{number}: {title}" if len(read) > 1 else title, "title"))
         parts += (Line(f"  {remark}") for remark in capture.remarks)
         parts += _warnings(report, first_line)
-    return [*parts, *_headlines(found, read_percent), *_tables(found, labels), *_explanations(found)]
+    return [*parts, *_headlines(found, read_percent), *_tables(found, labels)]
 
 
 def _facts(report: HotThreadsReport) -> str:
@@ -90,70 +82,53 @@ def _headlines(found: Comparison, read_percent: float) -> Iterator[Line]:
         yield Line(f"Left out: {counted(found.left_out, 'thread')} {what}.", "warning")
     if found.without_figure:
         yield Line(f"Counted as 1: {counted(found.without_figure, 'thread')} whose use is unknown.", "warning")
+    if found.measure.unit == "threads":
+        yield Line("Seen: the number of threads, each of which counts 1; the cluster gave a figure for none of them.")
 
 
 def _tables(found: Comparison, labels: Sequence[str]) -> Iterator[Part]:
-    """Yield the tables of the page, with fewer words; a column without a heading has notes."""
+    """Yield the tables of the page, with fewer words."""
 
     def used(amount: float | None) -> Figure | None:
         return None if amount is None else Figure(figure(amount, found.measure))
 
-    def kind_row(kind: HotKind) -> Sequence[object]:
+    rows: list[Sequence[object]] = []
+    for kind in found.kinds:
         label = readable(kind.label) + (f" ({kind.caution})" if kind.caution else "")
-        return label, Figure(f"{kind.share_percent:.1f} %"), kind.threads, _nodes(kind), _method(kind.told_by)
-
-    def change_row(first: str, heat: Heat) -> Sequence[object]:
-        amounts = (used(heat.amounts[number]) for number in shown)
-        return _name(first, heat), *amounts, Figure(difference(heat.difference, found.measure)), heat.trend
-
-    def thread_row(heat: Heat) -> Sequence[object]:
-        node, method = readable(heat.nodes[0]), _method(heat.method)
-        return readable(heat.name), used(heat.peak), node, method, _time_off(heat)
-
-    def total_row(first: str, heat: Heat) -> Sequence[object]:
-        return _name(first, heat), used(heat.peak), heat.threads, _nodes(heat)
-
-    columns: Sequence[str] = ("Kind of work", "Share of report", "Threads", "Nodes", "Told by")
-    yield from _table("By kind of work", columns, found.kinds, kind_row)
-    shown = columns_of(len(labels))
-    for first, heats in found.changes().items() if len(labels) > 1 else ():
-        columns = (first, *(labels[number] for number in shown), "Change", "")
-        yield from _table(f"Changes: {first.lower()}s", columns, heats, partial(change_row, first))
-    yield from _table("By thread", ("Thread", found.heading, "Node", "Top frame", ""), found.threads, thread_row)
-    for first, heats in (("Thread pool", found.pools), ("Top frame", found.methods)):
-        columns = (first, found.heading, "Threads", "Nodes")
-        yield from _table(f"By {first.lower()}, across nodes", columns, heats, partial(total_row, first))
-    columns = ("Node", f"{found.heading}, its threads", "Threads")
-    yield from _table("By node", columns, found.nodes, lambda heat: total_row("Node", heat)[:3])
+        share = Figure(f"{kind.share_percent:.1f} %")
+        rows.append((label, share, kind.threads, _nodes(kind), _method(kind.told_by)))
+    yield from _table("By kind of work", ("Kind of work", "Share of report", "Threads", "Nodes", "Told by"), rows)
+    if len(labels) > 1:
+        shown = columns_of(len(labels))
+        for what, heats in found.changes().items():
+            rows = []
+            for heat in heats:
+                change = Figure(difference(heat.difference, found.measure))
+                rows.append((_name(what, heat), *(used(heat.amounts[at]) for at in shown), change, heat.trend))
+            # How it has changed is said in a word, in a column without a heading.
+            yield from _table(f"Changes: {what.lower()}s", (what, *(labels[at] for at in shown), "Change", ""), rows)
+    rows = [
+        (readable(heat.name), used(heat.peak), readable(heat.nodes[0]), _method(heat.method)) for heat in found.threads
+    ]
+    yield from _table("By thread", ("Thread", found.heading, "Node", "Top frame"), rows)
+    for what, heats in (("Thread pool", found.pools), ("Top frame", found.methods)):
+        rows = [(_name(what, heat), used(heat.peak), heat.threads, _nodes(heat)) for heat in heats]
+        yield from _table(f"By {what.lower()}, across nodes", (what, found.heading, "Threads", "Nodes"), rows)
+    rows = [(readable(heat.name), used(heat.peak), heat.threads) for heat in found.nodes]
+    yield from _table("By node", ("Node", f"{found.heading}, its threads", "Threads"), rows)
 
 
-def _table(
-    title: str, columns: Sequence[str], entries: Sequence[T], row_of: Callable[[T], Sequence[object]]
-) -> Iterator[Part]:
-    """Yield a table with a row for each of the first entries."""
-    if entries:
-        yield TextTable(columns, [row_of(entry) for entry in entries[:_MOST_ROWS]], title)
-    if beyond := len(entries[_MOST_ROWS:]):
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[Part]:
+    if rows:
+        yield TextTable(columns, rows[:_MOST_ROWS], title)
+    if beyond := len(rows[_MOST_ROWS:]):
         yield Line(f"and {beyond:,} more")
 
 
-def _explanations(found: Comparison) -> Iterator[Line]:
-    if any(map(_time_off, found.threads[:_MOST_ROWS])):
-        yield Line(_TIME_OFF)
-    if found.measure.unit == "threads":
-        yield Line(_SEEN)
-
-
-def _time_off(thread: Heat) -> str:
-    times = (("other", thread.other_percent), ("idle", thread.idle_percent))
-    return ", ".join(f"{name} {percent:.1f} %" for name, percent in times if percent is not None)
-
-
-def _name(first: str, heat: Heat) -> str:
-    """Return the first cell of a row below this heading."""
-    if first == "Top frame":
+def _name(what: str, heat: Heat) -> str:
+    if what == "Top frame":
         return _method(heat.name)
-    if first == "Thread" and heat.nodes[0] not in heat.name:
+    if what == "Thread" and heat.nodes[0] not in heat.name:
         return readable(f"{heat.nodes[0]} · {heat.name}")
     return readable(heat.name)
 

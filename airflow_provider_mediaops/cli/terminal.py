@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, TypeAlias
 
 from airflow_provider_mediaops.http.redaction import redacted
@@ -93,9 +92,7 @@ class Terminal:
         self._write(self._messages, [Line(text, style)])
 
     def input_bytes(self) -> BinaryIO:
-        """Return the standard input. A person at a terminal is shown how to end it."""
-        if self._stdin.isatty():
-            self.say("Reading the standard input: Ctrl-D at the beginning of a line ends it.")
+        """Return the standard input."""
         return self._stdin.buffer
 
     def show(self, result: Result, form: str) -> None:
@@ -160,11 +157,6 @@ class Terminal:
         if isinstance(value, list | tuple):
             return [self._without_secrets(below) for below in value]
         return value
-
-
-def absolute_path(file: str) -> str:
-    """Return the path of a file as tasks take it: Airflow 3.1 takes a relative one for one in the root folder."""
-    return file if "://" in file else str(Path(file).expanduser().absolute())
 
 
 def _is_number(value: object) -> bool:

@@ -33,7 +33,7 @@ _Counted = Callable[..., "float | None"]
 class Heap(TypedDict):
     """The heap of a node."""
 
-    used_bytes: float | None  #: the used part; None if the node does not say
+    used_bytes: float | None  #: the used part; None if the node does not report it
     max_bytes: float | None  #: the limit
     used_percent: float  #: the used part in percent
 
@@ -67,12 +67,12 @@ class NodeStatistics(TypedDict):
 
     node_id: str  #: its id
     node: str  #: its name, or its id
-    #: the length of the period that the counters are of; None if that is the time since the node's start
+    #: the period of the counters, in seconds; None if they are those since the node's start
     seconds: float | None
-    heap: Heap | None  #: the heap; None if the node does not say, as all others
+    heap: Heap | None  #: the heap; None, as for the others, if the node does not report it
     collector: Collector | None  #: the garbage collection in the period
     pools: list[Pool]  #: the thread pools with a queue, or with rejections in the period, the longest queue first
-    #: the throttling of the container in the period; None if the node runs in none with a limit
+    #: the throttling of the container in the period; None without a limit
     throttling: Throttling | None
 
 

@@ -20,7 +20,7 @@ from airflow_provider_mediaops.books.models import Status
 from airflow_provider_mediaops.enrichment.arguments import allowed_rows
 from airflow_provider_mediaops.enrichment.dataset_rows import enriched_view, resume_point, row_of
 from airflow_provider_mediaops.enrichment.reuse import EarlierIndex, earlier_dataset
-from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError, PermanentError
+from airflow_provider_mediaops.exceptions import DestinationInUseError, MediaOpsError
 from airflow_provider_mediaops.progress import ProgressLog, counted, duration, rate_in_words
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.ownership import DatasetWork
@@ -260,8 +260,8 @@ class EnrichmentAttempt:
 
     def abort(self) -> None:
         """Commit the rest because the attempt ends with an error, and log how much is saved."""
-        # Perhaps nothing can be written, another task writes the destination, or a row is too long.
-        with suppress(OSError, DestinationInUseError, PermanentError):
+        # Perhaps nothing can be written, or another task writes the destination.
+        with suppress(OSError, DestinationInUseError):
             self._commit_news()
         self._close()
         self._log(f"Saved {self._staging.rows:,} of {counted(self._enrichment.total, 'row')} for the next attempt.")

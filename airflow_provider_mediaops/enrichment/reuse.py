@@ -162,7 +162,7 @@ class EarlierIndex:
             fetched = None
         if record is None:
             return isbn, fetched, None, None
-        return isbn, fetched, self._records.append(record), len(record)
+        return isbn, fetched, self._records.write([record]).start, len(record)
 
     def _is_fresh(self, found: bool, fetched: int | None) -> bool:  # noqa: FBT001 SQLite calls it by position
         limit = self._found_seconds if found else self._not_found_seconds

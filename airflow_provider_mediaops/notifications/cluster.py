@@ -29,7 +29,7 @@ class CaptureHotThreadsNotifier(ServiceNotifier):
 
     :param destination: the path of the text on the local disk or any object store, for example
         ``s3://conn_id@bucket/{{ run_id }}/{{ ti.task_id }}-{{ ti.try_number }}.txt``; None writes below Airflow's own
-        log folder, with one file for each try of each task.
+        log folder, with one file for each attempt of each task.
     :param nodes: ids or names of nodes, in a list or in one text with commas; None or ``_all`` for all.
     :param ignore_idle_threads: whether known idle threads are left out.
     :param interval: the time between two samplings: a whole number and a unit (nanos, micros, ms, s, m, h, d).

@@ -91,20 +91,20 @@ class EnrichIsbnsOperator(DatasetOperator):
         any request is spent. An empty cell is ``missing``, not invalid.
     :param max_invalid: how many rows may hold no ISBN before the task fails, without any request: a number, a share
         such as ``"5%"``, or ``"all"``; None for no bound. More than 5 % are a warning.
-    :param max_failures: how many rows may be ``failed``, because the service did not answer after all tries, before the
-        task fails: a number; a share of the list, such as ``"5%"`` or 0.05; or ``"all"``. Everything done stays saved,
-        and a retry asks again for the row that was one too many; those within the bound stay as they are. A refused
-        key, a spent quota, or a pause that the service asks for and that is longer than a call waits ends the attempt
-        at once.
-    :param reuse: earlier datasets of this operator: a path or several, one of them perhaps the destination itself. What
-        they hold is taken from them while it is young enough. One that does not exist yet holds nothing. A row that is
-        too old and whose new look-up fails stays as it was there; it counts against ``max_failures``.
-    :param reuse_for: a look-up that found a book is young enough if it is younger than this: a ``timedelta``, or
+    :param max_failures: how many rows may be ``failed``, because the service did not answer after all retries, before
+        the task fails: a number; a share of the list, such as ``"5%"`` or 0.05; or ``"all"``. Everything done stays
+        saved, and a retry asks again for the row that was one too many; those within the bound stay as they are. A
+        refused key, a spent quota, or a pause that the service asks for and that is longer than a call waits ends the
+        attempt at once.
+    :param reuse: earlier datasets of this operator: a path or several, one of them perhaps the destination itself. A
+        lookup is taken from them while it is young enough. A dataset that does not exist yet holds nothing. If a
+        lookup is too old and the new one fails, its row stays as it was; it counts against ``max_failures``.
+    :param reuse_for: a lookup that found a book is young enough if it is younger than this: a ``timedelta``, or
         seconds; with 0, none is.
-    :param reuse_not_found_for: the same of one that did not.
+    :param reuse_not_found_for: a lookup that found no book is young enough if it is younger than this.
     :param max_requests: how many requests all attempts together may send; in a bulk request each book counts. Books
-        that no earlier dataset holds come first, then those whose look-up is the oldest. Of the rest, those that an
-        earlier dataset holds stay as they are there, however old; the others are ``not_asked``.
+        that no earlier dataset holds come first, then those whose lookup is the oldest. The rest stays as it is in an
+        earlier dataset, or is ``not_asked``.
     :param deferrable: whether to work in the triggerer, which holds no worker slot, however long it takes; the default
         is that of ``[operators] default_deferrable``.
     :param books_conn_id: the connection's id.
@@ -247,7 +247,7 @@ def _read_enrichment(
     """
     from airflow_provider_mediaops.enrichment.arguments import OPTIONS, read_source
     from airflow_provider_mediaops.enrichment.attempt import Enrichment
-    from airflow_provider_mediaops.storage.ownership import digest_of, owner_of
+    from airflow_provider_mediaops.storage.ownership import owner_of
     from airflow_provider_mediaops.storage.paths import absolute
     from airflow_provider_mediaops.storage.source_list import check_destination, find_files, version_of
 
@@ -266,7 +266,7 @@ def _read_enrichment(
         **{name: value for name, value in options.items() if name not in _OF_AN_ATTEMPT},
         "destination": destination,
         "format": given["format"],
-        "list": [source, version] if isbns is None else digest_of(isbns),
+        "list": [source, version] if isbns is None else isbns,
         "books_conn_id": values["books_conn_id"],
         "reuse": reuse,
     }

@@ -63,10 +63,10 @@ class CaptureHotThreadsOperator(ServiceOperator):
     :param type: ``cpu``, ``wait`` or ``block``.
     :param master_timeout: how long the cluster may look for its master.
     :param timeout: how long the cluster may wait for its nodes; not less than ``interval`` and 10 ms a snapshot.
-    :param when_cpu_above: the CPU in percent, from which on a node is hot: 0, or 1 to 100 (85, not 0.85); None captures
-        at once.
-    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; with 0 a
-        single reading suffices, but single readings spike.
+    :param when_cpu_above: a node is hot if its CPU in percent is this or more: 0, or 1 to 100 (85, not 0.85); None
+        captures at once.
+    :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
+        reading suffices, which may be a short peak.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
     :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; at most ten seconds while
         nodes are hot, but not yet for ``sustained_for``.
@@ -75,7 +75,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         without retries, as a sensor's timeout does; ``capture`` captures all of the nodes, hot or not. If there was a
         spike, but no capture of it worked, the task fails with the last error and is retried.
     :param captures: how many captures are taken of one spike, so that they can be compared.
-    :param every: the time from one of them to the next, in seconds or as a ``timedelta``.
+    :param every: the time from one capture to the next, in seconds or as a ``timedelta``.
     :param formats: the files to write: any of ``txt``, ``json``, ``folded``, ``kinds`` and ``html``, in a list or in
         one text with commas.
     :param running_tasks: whether the hot nodes are asked what they run while the report is taken; it is in the JSON

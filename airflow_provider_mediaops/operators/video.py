@@ -8,7 +8,15 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from airflow_provider_mediaops.arguments import path_text, read_choice, read_flag, read_identifier, read_path, refused
+from airflow_provider_mediaops.arguments import (
+    path_text,
+    read_choice,
+    read_flag,
+    read_identifier,
+    read_path,
+    refused,
+    unsigned,
+)
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, TemporaryError, UncertainDeliveryError
 from airflow_provider_mediaops.operators.base import DatasetOperator, ServiceOperator
 from airflow_provider_mediaops.operators.links import DatasetLink
@@ -50,9 +58,9 @@ class PostBulletinOperator(ServiceOperator):
     :param video_id: a video to attach.
     :param playlist_id: a playlist to attach, instead of a video.
     :param on_uncertain: what to do if it is not known whether the bulletin was posted, because the reply was lost or is
-        no activity, or an earlier try ended before it came: ``fail`` ends the task at once; ``retry`` lets the task's
-        retries post it again, perhaps for the second time.
-    :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier tries did.
+        no activity, or an earlier attempt ended before it came: ``fail`` ends the task at once; ``retry`` lets the
+        task's retries post it again, perhaps for the second time.
+    :param post_again_on_clear: whether a task that somebody clears posts once more, whatever its earlier attempts did.
     :param journal: a folder on the local disk or an object store for the records, which all workers can write; missing
         folders are created.
     :param once_per: bulletins with the same value are posted once, for example ``{{ dag_run.run_after | ds }}``;
@@ -315,7 +323,7 @@ def _check_export(given: Mapping[str, Any], is_unknown: Callable[..., bool]) -> 
 
 
 def _check_changes(given: Mapping[str, Any], values: Mapping[str, Any], is_unknown: Callable[..., bool]) -> None:
-    from airflow_provider_mediaops.storage.paths import check_changes_path
+    from airflow_provider_mediaops.storage.paths import is_same_file
 
     changes = given["changes"]
     known = not is_unknown(given["on_unchanged"], changes, given["if_changed"])
@@ -330,7 +338,10 @@ def _check_changes(given: Mapping[str, Any], values: Mapping[str, Any], is_unkno
     if "destination" in values:
         if not path.lower().endswith(_SUFFIX):
             raise refused("changes", path, f"ends in {_SUFFIX}: changes are written as JSON lines")
-        check_changes_path(path, values["destination"])
+        if is_same_file(path, values["destination"]):
+            raise InvalidArgumentError(
+                f"changes and destination are one file, {unsigned(path)!r}: give changes a path of its own."
+            )
 
 
 def _filter_of(given: Mapping[str, Any]) -> dict[str, Any]:

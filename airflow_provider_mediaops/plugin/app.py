@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi import Depends, FastAPI, Path, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
@@ -34,18 +34,19 @@ from airflow_provider_mediaops.plugin.rendered_fields import (
     store_of,
 )
 from airflow_provider_mediaops.plugin.report_page import (
+    EarlierRun,
     comparable,
+    fields_of,
     origin_remark,
     read_captures,
     read_earlier,
     report_page,
+    state_in_words,
 )
 from airflow_provider_mediaops.plugin.task_instances import NotAllowedError, ReadableTaskInstances, TaskInstanceKey
 from airflow_provider_mediaops.report_urls import LIST_PATH, NOT_MAPPED, REPORT_PATH, URL_PREFIX
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.cluster.capture.model import Capture
-    from airflow_provider_mediaops.plugin.rendered_fields import CaptureFields
     from airflow_provider_mediaops.plugin.task_instances import TaskInstanceFacts
 
 Result = TypeVar("Result")
@@ -61,6 +62,23 @@ _ROWS = 20
 # How many task instances are looked at for a page in search of those of a cluster.
 _MOST_LOOKED_AT = 100
 
+_UNKNOWN = "Airflow does not know it, or has deleted it."
+
+
+async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
+    return ReadableTaskInstances(user)
+
+
+_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
+# PostgreSQL takes no text with a NUL, and the column of the index in Airflow's database has four bytes.
+_Name = Annotated[str, Path(pattern=r"^[^\x00]*$")]
+# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
+_MapIndex = Annotated[
+    int,
+    BeforeValidator(lambda text: NOT_MAPPED if text == "{MAP_INDEX}" else text),
+    Path(ge=NOT_MAPPED, lt=2**31),
+]
+
 
 class Pages:
     """The pages; ``seconds`` is how long one waits for a store, and to be made."""
@@ -71,59 +89,57 @@ class Pages:
         self._threads = RequestThreads(32, 4, "mediaops-page")
 
     async def report(
-        self, request: Request, readable: ReadableTaskInstances, key: TaskInstanceKey, before: str
+        self,
+        request: Request,
+        readable: _Readable,
+        *,
+        dag_id: _Name,
+        task_id: _Name,
+        map_index: _MapIndex,
+        run_id: _Name,
+        before: str = "",
     ) -> HTMLResponse:
         """Return the page of a task instance, compared with that of an earlier run if ``before`` names one."""
+        key = TaskInstanceKey(dag_id, run_id, task_id, map_index)
         list_url = _list_url(request)
         facts = await run_in_threadpool(readable.find, key)
         if facts is None:
             return _html(_message("No such task instance", [_UNKNOWN], key, list_url), HTTPStatus.NOT_FOUND)
         try:
-            fields = _fields_of(facts)
+            fields = fields_of(facts)
             others = await run_in_threadpool(readable.others_of, key)
-            captures, missing = await self._work_at(fields.texts[0], partial(read_captures, fields))
-            earlier, notice = await self._earlier(facts, others, before)
-            notices = [*missing, notice]
-
-            def made() -> str:
-                return report_page(
-                    facts, fields, captures, others, earlier, before=before, notices=notices, list_url=list_url
-                )
-
+            found = await self._work_at(fields.texts[0], partial(read_captures, fields))
+            earlier = await self._earlier(facts, others, before) if before else None
+            made = partial(report_page, facts, fields, found, others, earlier, list_url=list_url)
             return _html(await self._answer_of("The API server", made))
         except NothingToShowError as error:
-            of_state = _UNDER_WAY.get(facts.state or "") if is_capture(facts.fields) else None
-            sentences = [error.sentence, of_state] if of_state else [error.sentence]
+            sentences = [error.sentence, *state_in_words(facts)]
             return _html(_message(error.title, sentences, key, list_url), error.status)
 
-    async def _earlier(
-        self, facts: TaskInstanceFacts, others: list[TaskInstanceFacts], before: str
-    ) -> tuple[Capture | None, str]:
+    async def _earlier(self, facts: TaskInstanceFacts, others: list[TaskInstanceFacts], run_id: str) -> EarlierRun:
         """Read the capture of an earlier run, whose store may be another one and hang; else say what is wrong."""
-        if not before:
-            return None, ""
-        chosen = next((choice for choice in comparable(facts, others) if choice.key.run_id == before), None)
+        chosen = next((choice for choice in comparable(facts, others) if choice.key.run_id == run_id), None)
         if chosen is None:
-            return None, "There is no earlier capture of this task in that run."
+            return EarlierRun(run_id, notice="There is no earlier capture of this task in that run.")
         try:
             path = read_fields(chosen.fields or {}).texts[0]
-            return await self._work_at(path, partial(read_earlier, chosen)), ""
+            return EarlierRun(run_id, await self._work_at(path, partial(read_earlier, chosen)))
         except NothingToShowError as error:
-            return None, f"The capture of {before} cannot be shown: {error}"
+            return EarlierRun(run_id, notice=f"The capture of {run_id} cannot be shown: {error}")
 
-    async def list(self, request: Request, readable: ReadableTaskInstances) -> HTMLResponse:
+    async def list(self, request: Request, readable: _Readable, asked: Annotated[Asked, Query()]) -> HTMLResponse:
         """Return the list of captures: a page of those that fit of the next ones."""
-        asked = Asked.from_query(request.query_params)
         found = await run_in_threadpool(readable.recent, asked, _MOST_LOOKED_AT)
         # The query finds those of similar names, too.
-        fitting = [number for number, facts in enumerate(found, 1) if _is_of_cluster(facts, asked.cluster)]
+        fitting = [facts for facts in found if _is_of_cluster(facts, asked.cluster)]
+        shown = fitting[:_ROWS]
         older = None
         if len(fitting) > _ROWS:
-            older = asked.skip + fitting[_ROWS - 1]
+            older = asked.skip + found.index(shown[-1]) + 1
         elif len(found) == _MOST_LOOKED_AT:
             older = asked.skip + len(found)
         seen: set[str] = set()
-        rows = await asyncio.gather(*(self._row(found[number - 1], seen) for number in fitting[:_ROWS]))
+        rows = await asyncio.gather(*(self._row(facts, seen) for facts in shown))
         list_url, base_url = _list_url(request), _base_url(request)
         return _html(list_page(rows, asked, older=older, list_url=list_url, base_url=base_url))
 
@@ -160,34 +176,6 @@ def _is_of_cluster(facts: TaskInstanceFacts, part: str) -> bool:
     return is_capture(facts.fields) and part.casefold() in cluster_of(facts.fields).casefold()
 
 
-_UNKNOWN = "Airflow does not know it, or has deleted it."
-_NOT_STARTED = (None, "scheduled", "queued")
-_UNDER_WAY = {
-    "running": "The task is running. Its report appears here once it is captured.",
-    "deferred": "The task waits in the triggerer. Its report appears here once it is captured.",
-    "up_for_retry": "The task failed, and will be tried again.",
-    "up_for_reschedule": "The task waits.",
-    "restarting": "The task is restarting.",
-    "skipped": "The task was skipped: no node ran hot within its wait_timeout, or a task before it decided so.",
-    "failed": "The task failed. Its log says why.",
-    "upstream_failed": "The task was not started: one before it failed.",
-}
-
-
-def _fields_of(facts: TaskInstanceFacts) -> CaptureFields:
-    if facts.fields is None:
-        if facts.state in _NOT_STARTED:
-            raise NothingToShowError("The task has not started.")
-        raise NothingToShowError(
-            "Airflow has no rendered template fields of this task instance, from which this page learns where its "
-            "files are. It keeps those of the last runs; [core] num_dag_runs_to_retain_rendered_fields says of how "
-            "many (older versions: max_num_rendered_ti_fields_per_task). The files themselves are where they were."
-        )
-    if not is_capture(facts.fields):
-        raise NothingToShowError("This task captures no hot threads: it is not a CaptureHotThreadsOperator.")
-    return read_fields(facts.fields)
-
-
 def build_app(seconds: float = 15) -> FastAPI:
     """Build the app, to be mounted below :data:`~airflow_provider_mediaops.report_urls.URL_PREFIX`."""
     app = FastAPI(
@@ -196,46 +184,16 @@ def build_app(seconds: float = 15) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         dependencies=[Depends(get_user)],
-        default_response_class=HTMLResponse,
     )
     for error in (HTTPException, NotAllowedError, RequestValidationError):
         app.add_exception_handler(error, _refuse)
     pages = Pages(seconds)
 
-    @app.get(LIST_PATH)
-    async def captures(request: Request, readable: _Readable) -> HTMLResponse:
-        return await pages.list(request, readable)
-
+    app.get(LIST_PATH)(pages.list)
     # The path of the run takes the rest: its id may contain slashes.
-    @app.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")
-    async def report(
-        request: Request,
-        readable: _Readable,
-        *,
-        dag_id: _Name,
-        task_id: _Name,
-        map_index: _MapIndex,
-        run_id: _Name,
-        before: str = "",
-    ) -> HTMLResponse:
-        return await pages.report(request, readable, TaskInstanceKey(dag_id, run_id, task_id, map_index), before)
-
+    app.get(f"{REPORT_PATH}/{{dag_id}}/{{task_id}}/{{map_index}}/{{run_id:path}}")(pages.report)
     return app
 
-
-async def _readable(user: Annotated[Any, Depends(get_user)]) -> ReadableTaskInstances:
-    return ReadableTaskInstances(user)
-
-
-_Readable = Annotated[ReadableTaskInstances, Depends(_readable)]
-# PostgreSQL takes no text with a NUL, and the column of the index in Airflow's database has four bytes.
-_Name = Annotated[str, Path(pattern=r"^[^\x00]*$")]
-# In place of the index of a task that is not mapped, Airflow leaves its placeholder.
-_MapIndex = Annotated[
-    int,
-    BeforeValidator(lambda text: NOT_MAPPED if text == "{MAP_INDEX}" else text),
-    Path(ge=NOT_MAPPED, lt=2**31),
-]
 
 _REFUSALS = {
     HTTPStatus.UNAUTHORIZED: ("Not signed in", "Sign in to Airflow, then reload this page."),

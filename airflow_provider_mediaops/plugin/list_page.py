@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_mediaops.arguments import read_iso_time
 from airflow_provider_mediaops.cluster.comparison import compare
@@ -24,30 +26,19 @@ if TYPE_CHECKING:
 #: The largest text that is read for a row, in bytes.
 MAX_ROW_BYTES = 4_000_000
 _MOST_KEPT = 2000
-_LONGEST_ASKED = 250
-_MOST_DIGITS = 6
-_FIELDS = ("dag", "cluster", "since", "until")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the reader asks for, as texts of the form; times are in UTC."""
+class Asked(BaseModel):
+    """The parameters of the address: what the reader asks for, as texts of the form; times are in UTC."""
 
-    dag: str
-    cluster: str
-    since: str
-    until: str
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    dag: str = ""
+    cluster: str = ""
+    since: str = ""
+    until: str = ""
     # How many newer captures are on the pages before this one.
-    skip: int
-
-    @classmethod
-    def from_query(cls, query: Mapping[str, str]) -> Asked:
-        """Read what is asked for from the parameters of the address."""
-        skip = query.get("skip", "")
-        return cls(
-            **{name: query.get(name, "").strip()[:_LONGEST_ASKED] for name in _FIELDS},
-            skip=int(skip) if skip.isascii() and skip.isdecimal() and len(skip) <= _MOST_DIGITS else 0,
-        )
+    skip: int = Field(0, ge=0, lt=1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class Row:
 
 def list_page(rows: Sequence[Row], asked: Asked, *, older: int | None, list_url: str, base_url: str) -> str:
     """Make the page of the list; ``older`` is how many captures are before the next page, None if there is none."""
-    filled = {name: value for name in _FIELDS if (value := getattr(asked, name))}
+    filled = asked.model_dump(exclude={"skip"}, exclude_defaults=True)
     newest_query = f"?{urlencode(filled)}" if filled else ""
     values = {
         "title": "Hot threads",

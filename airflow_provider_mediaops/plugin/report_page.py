@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -28,13 +28,60 @@ MAX_START_BYTES = 4_000_000
 
 # The clocks of the cluster and of Airflow may differ by this much.
 _SLACK = timedelta(minutes=5)
+_NOT_STARTED = (None, "scheduled", "queued")
+_STATES = {
+    "running": "The task is running. Its report appears here once it is captured.",
+    "deferred": "The task waits in the triggerer. Its report appears here once it is captured.",
+    "up_for_retry": "The task failed, and will be tried again.",
+    "up_for_reschedule": "The task waits.",
+    "restarting": "The task is restarting.",
+    "skipped": "The task was skipped: no node ran hot within its wait_timeout, or a task before it decided so.",
+    "failed": "The task failed. Its log says why.",
+    "upstream_failed": "The task was not started: one before it failed.",
+}
 
 
-def read_captures(fields: CaptureFields) -> tuple[list[Capture], list[str]]:
+@dataclass(frozen=True, slots=True)
+class FoundCaptures:
+    """The captures of a task instance, at least one, and sentences about captures and tasks that cannot be read."""
+
+    captures: list[Capture]
+    missing: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """The earlier run that the reader has chosen, with its capture, or a notice why that cannot be shown."""
+
+    run_id: str
+    capture: Capture | None = None
+    notice: str = ""
+
+
+def fields_of(facts: TaskInstanceFacts) -> CaptureFields:
+    """Read the rendered template fields of a task instance; raise NothingToShowError if there are none of a capture."""
+    if facts.fields is None:
+        if facts.state in _NOT_STARTED:
+            raise NothingToShowError("The task has not started.")
+        raise NothingToShowError(
+            "Airflow has no rendered template fields of this task instance, from which this page learns where its "
+            "files are. It keeps those of the last runs; [core] num_dag_runs_to_retain_rendered_fields says of how "
+            "many (older versions: max_num_rendered_ti_fields_per_task). The files themselves are where they were."
+        )
+    if not is_capture(facts.fields):
+        raise NothingToShowError("This task captures no hot threads: it is not a CaptureHotThreadsOperator.")
+    return read_fields(facts.fields)
+
+
+def state_in_words(facts: TaskInstanceFacts) -> list[str]:
+    """Return a sentence about the state of a task that captures, if it explains why there is no report."""
+    return [_STATES[facts.state]] if facts.state in _STATES and is_capture(facts.fields) else []
+
+
+def read_captures(fields: CaptureFields) -> FoundCaptures:
     """
-    Read the captures of a task instance, at least one. May block.
+    Read the captures of a task instance. May block.
 
-    :returns: them, and sentences about captures and tasks that cannot be read.
     :raises NothingToShowError: if there is none, or one cannot be read or is not a report.
     """
     max_bytes = MAX_PAGE_BYTES
@@ -60,7 +107,7 @@ def read_captures(fields: CaptureFields) -> tuple[list[Capture], list[str]]:
         found.append(capture)
     if not found:
         raise NothingToShowError(missing[0])
-    return found, list(dict.fromkeys(missing))
+    return FoundCaptures(found, list(dict.fromkeys(missing)))
 
 
 def _read_tasks(fields: CaptureFields, number: int, text: CaptureFile) -> RunningTasks | None:
@@ -92,7 +139,7 @@ def read_earlier(earlier: TaskInstanceFacts) -> Capture:
 
     :raises NothingToShowError: if there is none, or it is that of another run.
     """
-    capture = read_captures(read_fields(earlier.fields or {}))[0][0]
+    capture = read_captures(read_fields(earlier.fields or {})).captures[0]
     if strange := origin_remark(capture.taken, earlier):
         raise NothingToShowError(strange)
     remark = f"This capture is that of the earlier run {earlier.key.run_id}, for comparison."
@@ -102,29 +149,29 @@ def read_earlier(earlier: TaskInstanceFacts) -> Capture:
 def report_page(
     facts: TaskInstanceFacts,
     fields: CaptureFields,
-    captures: list[Capture],
+    found: FoundCaptures,
     others: list[TaskInstanceFacts],
-    earlier: Capture | None,
+    earlier: EarlierRun | None,
     *,
-    before: str,
-    notices: list[str],
     list_url: str,
 ) -> str:
     """
-    Make the page of the captures of a task instance, and of that of the earlier run ``before``, if there is one.
+    Make the page of the captures of a task instance, after that of an earlier run if one is chosen.
 
-    ``others`` are the last other instances of the task, newest first; ``notices`` are sentences about what is missing.
+    ``others`` are the last other instances of the task, newest first.
     """
-    strange = origin_remark(captures[0].taken, facts)
+    strange = origin_remark(found.captures[0].taken, facts)
+    notices = [strange, _replaced_remark(facts, others), *found.missing, earlier.notice if earlier else ""]
+    before = earlier.capture if earlier else None
     key = facts.key
     values = {
         "list_url": list_url,
-        "notices": list(filter(None, (strange, _replaced_remark(facts, others), *notices))),
-        "earlier": [(choice.key.run_id, _choice(choice)) for choice in comparable(facts, others)],
-        "before": before if earlier else "",
+        "notices": list(filter(None, notices)),
+        "choices": comparable(facts, others),
+        "chosen": earlier.run_id if earlier and before else "",
     }
     return page(
-        [earlier, *captures] if earlier else captures,
+        [before, *found.captures] if before else found.captures,
         title=f"Hot threads of {fields.cluster}" if fields.cluster else "Hot threads",
         taken_for=TakenFor(
             dag_id=key.dag_id,
@@ -184,10 +231,6 @@ def _texts_of(facts: TaskInstanceFacts) -> frozenset[str]:
         return frozenset(read_fields(facts.fields).texts if is_capture(facts.fields) else ())
     except NothingToShowError:
         return frozenset()
-
-
-def _choice(facts: TaskInstanceFacts) -> str:
-    return f"{_utc(facts.ended)}, {facts.key.run_id}" if facts.ended else facts.key.run_id
 
 
 def _utc(moment: datetime) -> str:

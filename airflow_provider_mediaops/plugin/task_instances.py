@@ -180,4 +180,14 @@ def _dags_with_captures(dag_ids: Collection[str]) -> list[str]:
 def _read(query: Select[Any]) -> list[TaskInstanceFacts]:
     with create_session() as session:
         rows = session.execute(query).all()
-    return [TaskInstanceFacts(TaskInstanceKey(*row[:4]), row[4] and str(row[4]), *row[5:]) for row in rows]
+    return [
+        TaskInstanceFacts(
+            key=TaskInstanceKey(row.dag_id, row.run_id, row.task_id, row.map_index),
+            state=row.state and str(row.state),
+            try_number=row.try_number,
+            started=row.start_date,
+            ended=row.end_date,
+            fields=row.rendered_fields,
+        )
+        for row in rows
+    ]

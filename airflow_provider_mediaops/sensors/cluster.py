@@ -21,9 +21,9 @@ class ClusterCpuSensor(ServiceSensor):
     counts as idle. From the first high reading on, the sensor reads until it knows whether the nodes stay hot, also
     with ``mode="reschedule"``: one poke then takes up to ``sustained_for``.
 
-    :param threshold: CPU in percent: 0, or 1 to 100 (85, not 0.85).
-    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; with 0 a
-        single reading suffices, but single readings spike.
+    :param threshold: a node is hot if its CPU in percent is this or more: 0, or 1 to 100 (85, not 0.85).
+    :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
+        reading suffices, which may be a short peak.
     :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None or ``_all`` for all.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
     :param reading_interval: the most seconds between two readings while nodes are hot, or a ``timedelta``.

@@ -146,7 +146,7 @@ class Staging(Log):
             if self.changes is not None:
                 summary["changes"] = None if kept else lasting(dataset.changes)
                 if not kept:
-                    self.changes(_path_to(changes.descriptor))
+                    self.changes(changes.open_path)
             if not kept:
                 self._convert(new)
             summary["bytes"] = kept.size if kept else new.size
@@ -173,8 +173,7 @@ class Staging(Log):
             if dataset.format == "jsonl":
                 new.write(self.blocks())
             else:
-                file = _path_to(new.descriptor)
-                write_table(dataset.format, file, dataset.view, self.records(), dataset.csv_formulas)
+                write_table(dataset.format, new.open_path, dataset.view, self.records(), dataset.csv_formulas)
 
     def _published(self, done: Frame, new: NewFile) -> Version:
         """Replace the noted version; return the new one."""
@@ -323,7 +322,9 @@ class Dataset:
             if self.changes is None:
                 yield Staging(self, owner, backend, None)
                 return
-            with closing(backend_of(path_of(self.changes))) as changes:
+            path = path_of(self.changes)
+            check_store(path, "changes")
+            with closing(backend_of(path)) as changes:
                 yield Staging(self, owner, backend, changes)
 
     def fingerprint(self, digest: str, owner: Owner) -> str:
@@ -335,8 +336,3 @@ class Dataset:
 def backend_of(path: ObjectStoragePath) -> Backend:
     """Return the operations for a file."""
     return LocalBackend(path) if is_local(path) else StoreBackend(path)
-
-
-def _path_to(descriptor: int) -> Path:
-    # This path leads to the open file, even if its name has been taken since.
-    return Path(f"/dev/fd/{descriptor}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import (
@@ -21,57 +21,32 @@ from airflow_provider_mediaops.exceptions import (
     PermanentError,
 )
 
-
-class _Refusal(NamedTuple):
-    """Why a store refuses a request."""
-
-    number: int  # of Python's error
-    words: str
-    codes: tuple[str, ...]  # the beginnings of the store's codes for it
-    texts: tuple[str, ...] = ()  # parts of what a store says that has no code for it
-
-
-# The first that fits counts.
-_REFUSALS = (
-    _Refusal(
-        errno.ENOENT,
-        "there is no such bucket or container; create it, or correct its name",
-        ("NoSuchBucket", "ContainerNotFound"),
-    ),
-    _Refusal(
-        errno.EACCES,
-        "the key of the connection has expired{said}. Renew it there",
-        ("ExpiredToken", "RequestExpired", "TokenRefreshRequired"),
-        ("expired", "not valid in the specified time frame"),
-    ),
-    _Refusal(
-        errno.EACCES,
-        "the store does not accept the key of the connection{said}. Correct it there",
-        (
-            "InvalidAccessKeyId",
-            "SignatureDoesNotMatch",
-            "InvalidToken",
-            "AuthenticationFailed",
-            "InvalidAuthenticationInfo",
-            "NoAuthenticationInformation",
-            "RefreshError",
-            "401",
-        ),
-        ("failed to authenticate", "invalid_grant", "invalid credentials", "anonymous caller"),
-    ),
-    # Azure answers so to a network that may not reach the account, too; Azurite to a wrong key.
-    _Refusal(
-        errno.EACCES,
-        "the store refuses the key of the connection, or the network of this machine{said}. Check the key, its rights, "
-        "and the networks that the account admits",
-        ("AuthorizationFailure",),
-    ),
-    _Refusal(
-        errno.EACCES,
-        "the key of the connection has no right to do that{said}. The page “Object stores” lists the rights",
-        ("AccessDenied", "Authorization", "Insufficient", "Forbidden", "403"),
-    ),
+# The beginnings of the codes of S3, Azure and Google for each cause, and parts of what a store says that has no code.
+_NO_BUCKET_CODES = ("NoSuchBucket", "ContainerNotFound")
+_EXPIRED_CODES = ("ExpiredToken", "RequestExpired", "TokenRefreshRequired")
+_EXPIRED_TEXTS = ("expired", "not valid in the specified time frame")
+_REFUSED_CODES = (
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "InvalidToken",
+    "AuthenticationFailed",
+    "InvalidAuthenticationInfo",
+    "NoAuthenticationInformation",
+    "RefreshError",
+    "AuthorizationFailure",
+    "AccessDenied",
+    "Authorization",
+    "Insufficient",
+    "Forbidden",
+    "401",
+    "403",
 )
+_REFUSED_TEXTS = ("failed to authenticate", "invalid_grant", "invalid credentials", "anonymous caller")
+
+
+def missing_bucket() -> FileNotFoundError:
+    """Return the error of a path whose bucket or container is missing; :func:`naming_path` adds the path."""
+    return FileNotFoundError(errno.ENOENT, "there is no such bucket or container; create it, or correct its name")
 
 
 def replaced_error(path: object) -> DestinationReplacedError:
@@ -147,11 +122,19 @@ def _refusal_of(error: BaseException) -> OSError | None:
     """Return an error that says why a store refuses a request; None if it does not, or says no reason."""
     code = code_of(error)
     text = " ".join(map(str, _chain(error))).lower()
+    said = f" ({code})" if code else ""
     is_azure = any(type(each).__module__.startswith("azure.") for each in _chain(error))
     is_refused = is_azure or code.startswith(("4", "RefreshError"))
-    for refusal in _REFUSALS:
-        if code.startswith(refusal.codes) or (is_refused and any(each in text for each in refusal.texts)):
-            return OSError(refusal.number, refusal.words.format(said=f" ({code})" if code else ""))
+    if code.startswith(_NO_BUCKET_CODES):
+        return missing_bucket()
+    if code.startswith(_EXPIRED_CODES) or (is_refused and any(each in text for each in _EXPIRED_TEXTS)):
+        return OSError(errno.EACCES, f"the key of the connection has expired{said}. Renew it there")
+    if code.startswith(_REFUSED_CODES) or (is_refused and any(each in text for each in _REFUSED_TEXTS)):
+        return OSError(
+            errno.EACCES,
+            f"the store refuses the key of the connection, or the network of this machine{said}. Check the key, its "
+            "rights, which the page “Object stores” lists, and the networks that the account admits",
+        )
     return None
 
 

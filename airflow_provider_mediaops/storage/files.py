@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import logging
 import os
 import secrets
 import stat
@@ -15,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from airflow_provider_mediaops.arguments import read_iso_time, unsigned
-from airflow_provider_mediaops.storage.errors import naming_path
-from airflow_provider_mediaops.storage.paths import check_store, irregular_kind, is_local, kind_of, local_path_of
+from airflow_provider_mediaops.arguments import read_iso_time
+from airflow_provider_mediaops.storage.errors import missing_bucket, naming_path
+from airflow_provider_mediaops.storage.paths import check_store, is_irregular, is_local, local_path_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 #: The end of the name of a file that is not yet whole.
 PART = ".part"
@@ -87,18 +84,11 @@ def check_writable(path: ObjectStoragePath) -> None:
                 return
     check_store(path, "destination")
     folder, _, name = path.path.rpartition("/")
-    probe = f"{folder}/{beside(name, f'{secrets.token_hex(4)}.probe')}"
+    probe = f"{folder}/{beside(name, 'probe')}"
     put(path, probe, lambda target: path.fs.pipe_file(target, b""))
-    try:
-        with naming_path(path, "written"):
-            path.fs.rm_file(probe)
-    except PermissionError:
-        _log.warning(
-            "%s can be written, but the empty object %s, by which this task has found out, could not be removed: give "
-            "the key of the connection the right to delete. You may remove the object.",
-            unsigned(str(path)),
-            unsigned(probe),
-        )
+    # Another task may have removed it, or the key have no right to delete: then one empty object stays.
+    with suppress(FileNotFoundError, PermissionError), naming_path(path, "written"):
+        path.fs.rm_file(probe)
 
 
 def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: str = "") -> T:
@@ -110,8 +100,7 @@ def put(path: ObjectStoragePath, target: str, send: Callable[[str], T], hint: st
             # Object stores have no folders: only the bucket can be missing. Its name may be misspelt, so it is not
             # created. Stores such as SFTP have folders.
             if path.protocol in _BUCKET_SCHEMES:
-                message = "there is no such bucket or container; create it, or correct its name"
-                raise FileNotFoundError(errno.ENOENT, message) from error
+                raise missing_bucket() from error
             path.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             return send(target)
 
@@ -126,12 +115,11 @@ def beside(name: str, kind: str) -> str:
 
 def target_of(path: ObjectStoragePath) -> Path:
     """Return the local file to write, of a link the one that it leads to, so that it stays one; create its folder."""
-    kind = irregular_kind(path)
-    if kind == "a folder":
-        raise IsADirectoryError("it is a folder")
-    if kind:
-        raise FileExistsError(f"it is {kind}, which the file would replace; choose another path")
     target = Path(os.path.realpath(local_path_of(path)))
+    if target.is_dir():
+        raise IsADirectoryError("it is a folder")
+    if is_irregular(path):
+        raise FileExistsError("it is a pipe or a device, which the file would replace; choose another path")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
@@ -195,11 +183,11 @@ def sync_names(folder: Path) -> None:
 def check_own_folder(folder: Path) -> None:
     """Make sure that a hidden folder is one of this user, into which nobody else can look; else raise OSError."""
     status = folder.lstat()
-    kind = kind_of(status.st_mode) or "a file"
-    if kind == "a folder" and not _is_own(folder, status.st_uid):
-        kind = f"a folder of another user (uid {status.st_uid})"
-    if kind != "a folder":
-        message = f"{folder} is {kind}; remove it, and let no other user write to that folder"
+    if not stat.S_ISDIR(status.st_mode) or not _is_own(folder, status.st_uid):
+        message = (
+            f"{folder} is no folder of this user, but of uid {status.st_uid}, or no folder at all; remove it, and let "
+            "no other user write to the folder above it"
+        )
         raise PermissionError(errno.EPERM, message)
     if stat.S_IMODE(status.st_mode) & 0o077:
         folder.chmod(0o700)

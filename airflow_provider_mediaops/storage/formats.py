@@ -16,11 +16,6 @@ from typing import Any, Literal, get_args
 
 from airflow_provider_mediaops.arguments import shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, PermanentError
-from airflow_provider_mediaops.http import MAX_REPLY_BYTES
-
-#: The longest line of JSON in a dataset: what is longer is neither written nor read. A record may be as large as the
-#: reply in which it came, and the columns of a list may be as large once more.
-MAX_LINE_BYTES = 2 * MAX_REPLY_BYTES
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -101,18 +96,6 @@ def check_format(format: Format) -> None:
         raise PermanentError(
             "Writing Parquet needs pyarrow, which is not installed here: "
             "install this provider's extra 'parquet', or write .jsonl or .csv."
-        )
-
-
-def check_lines(lines: bytes) -> None:
-    """Make sure that lines can be read again from a dataset; raise PermanentError if one of them is too long."""
-    if len(lines) <= MAX_LINE_BYTES:
-        return
-    longest = max(map(len, lines.split(b"\n")))
-    if longest > MAX_LINE_BYTES:
-        raise PermanentError(
-            f"A row of the dataset has {longest:,} bytes as JSON, and one of more than {MAX_LINE_BYTES:,} could not be "
-            "read again. What the service or the list holds for that row has to become smaller."
         )
 
 

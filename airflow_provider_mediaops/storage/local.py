@@ -123,7 +123,7 @@ class LocalBackend(LocalFolder):
         with naming_path(path, "written"):
             self._target = target_of(path)
         super().__init__(path, self._target.parent / beside(self._target.name, "staging"))
-        self._log, self._end, self._synced = -1, 0, time.monotonic()
+        self._log, self._synced = NewFile(-1), time.monotonic()
         self._opened: list[int] = []
 
     def claim(self, folder: str, claim: Claim) -> None:
@@ -132,8 +132,8 @@ class LocalBackend(LocalFolder):
             self._make_folder()
             own = self._folder / folder
             own.mkdir(mode=0o700, exist_ok=True)
-            self._log = create(own / str(claim))
-            self._opened.append(self._log)
+            self._log = NewFile(create(own / str(claim)))
+            self._opened.append(self._log.descriptor)
             for each in (own, self._folder, self._folder.parent):
                 sync_names(each)
 
@@ -141,16 +141,12 @@ class LocalBackend(LocalFolder):
         """Add a frame at the end of the file of the claim that was created here; return where it can be read."""
         del number  # each follows the one before it
         now = time.monotonic()
-        start = end = self._end
         with self._writing():
-            for block in content:
-                write_at(self._log, block, end)
-                end += len(block)
+            part = self._log.write(content)
             if durable or now - self._synced >= _SYNC_SECONDS:
-                os.fsync(self._log)
+                os.fsync(self._log.descriptor)
                 self._synced = now
-        self._end = end
-        return ByteRange(self._log, start, end)
+        return part
 
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
         """Open files of a log, and yield where each can be read."""

@@ -28,7 +28,7 @@ from airflow_provider_mediaops.exceptions import PermanentError
 from airflow_provider_mediaops.json_text import parse_json
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.errors import superseded_error
-from airflow_provider_mediaops.storage.formats import check_lines, json_line, json_lines
+from airflow_provider_mediaops.storage.formats import json_line, json_lines
 from airflow_provider_mediaops.storage.scratch import ByteRange
 
 if TYPE_CHECKING:
@@ -315,7 +315,6 @@ class Log:
         On an object store, commits are held back for five seconds at most, or 4 MB.
         """
         lines = json_lines(records)
-        check_lines(lines)
         former = self._state, None if self._held is None else len(self._held), self._held_rows
         # Encoded now: the caller may change it before it is appended.
         self._state = json_line(state)

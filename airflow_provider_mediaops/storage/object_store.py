@@ -2,7 +2,7 @@
 A dataset on an object store: a claim is an empty object, its log are numbered segments that are never overwritten.
 
 A publication is one conditional write where the client of the store has it: S3, Google Cloud Storage, Azure. Elsewhere,
-and on a store that ignores conditions, the version is read just before the write: the race of one request.
+and on a store that ignores conditions, the version is read just before the write: the race of one upload.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -85,7 +84,7 @@ class StoreFolder(NamedFolder):
         one.
         """
         with closing(ScratchFile()) as new:
-            new.append(content)
+            new.write([content])
             self._send(name, partial(self._create, new))
             if is_first:
                 # A server may ignore the condition, although its client knows it: the second creation has to fail.
@@ -142,31 +141,14 @@ class StoreBackend(StoreFolder):
         self._send(f"{self._claim}-{number:06}", lambda target: self._write(target, part))
         return part
 
-    def _write(self, target: str, part: ByteRange, check: Callable[[], None] = lambda: None) -> None:
+    def _write(self, target: str, part: ByteRange) -> None:
         """Write a part of a local file to an object, without a condition."""
         if part.end - part.start <= _PART_BYTES:
-            content = part.read()
-            check()
-            self._fs.pipe_file(target, content)
+            self._fs.pipe_file(target, part.read())
             return
-        out = self._fs.open(target, "wb", block_size=_PART_BYTES, autocommit=False)
-        # The client has registered it for a transaction, although there is none.
-        with suppress(ValueError):
-            self._fs.transaction.files.remove(out)
-        try:
-            for block in part.blocks():
-                out.write(block)
-            check()
-            # Now the file appears; a few clients have shown it in `close`, or written it in place.
-            out.close()
-            out.commit()
-        except BaseException:
-            # So that no part of it appears, not even when Python collects the file object.
-            with suppress(Exception):
-                out.discard()
-            with suppress(AttributeError):
-                out.closed = True
-            raise
+        with closing(ScratchFile()) as file:
+            file.write(part.blocks())
+            self._fs.put_file(str(file.open_path), target)
 
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
         """Download objects of a log, and yield where each can be read; empty ones, such as claims, are left out."""
@@ -224,7 +206,8 @@ class StoreBackend(StoreFolder):
                 # Each client has errors of its own for a condition that does not hold; the version shows it.
                 self._check(replaces, error)
                 raise
-        self._write(target, new.content, lambda: self._check(replaces))
+        self._check(replaces)
+        self._write(target, new.content)
         return self._own_version(new)
 
     def _check(self, replaces: Version | None, cause: Exception | None = None) -> None:
@@ -259,7 +242,7 @@ def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:
     """
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
     writes = {"s3": _write_s3, "abfs": _write_azure, "gs": _write_google}
-    return partial(next((write for name, write in writes.items() if name in protocols), _create), fs)
+    return partial(next((write for name, write in writes.items() if name in protocols), _write_none), fs)
 
 
 def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
@@ -304,12 +287,8 @@ def _write_google(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     return content_tag(reply)
 
 
-def _create(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
-    """Create an object by a client that knows no other condition, if it knows that."""
-    if tag is not None or new.size > _PART_BYTES or "mode" not in signature(fs.pipe_file).parameters:
-        raise NotImplementedError
-    fs.pipe_file(path, new.content.read(), mode="create")
-    return ""
+def _write_none(_fs: Any, _path: str, _new: NewFile, _tag: str | None) -> str:
+    raise NotImplementedError
 
 
 class _Reader(io.FileIO):

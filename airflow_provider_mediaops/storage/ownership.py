@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -89,14 +89,6 @@ def owner_of(context: Context, parameters: Mapping[str, Any]) -> Owner:
     start = getattr(context.get("dag_run"), "start_date", None)
     # Airflow sets max_tries when a task is cleared, and only then.
     return Owner(task, digest, getattr(context["ti"], "max_tries", 0), start.isoformat() if start else "")
-
-
-def digest_of(values: Iterable[Any]) -> str:
-    """Return a digest of a list, for the parameters of an owner."""
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(json.dumps(None if value is None else str(value)).encode() + b"\n")
-    return digest.hexdigest()
 
 
 def refuse_shared_destination(file: str, owner: Owner, kind: str) -> None:

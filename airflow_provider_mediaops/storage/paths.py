@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import stat
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_mediaops.arguments import is_web_address, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
-from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conf, conn_id_of
+from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -30,17 +29,8 @@ PACKAGES = {
     **dict.fromkeys(("sftp", "ssh"), _SFTP),
 }
 _OTHER_PLACES = "Put the file on s3://, gs://, abfs:// or sftp://, or on a disk that the machines share."
-# The addresses of Microsoft's tools, of Hadoop and of fsspec for files on Azure.
-_AZURE_FORM = re.compile(r"(abfss?|wasbs?|az|https)://(?:([^@/]*)@)?([^@/]*)/(.*)", re.DOTALL)
-_AZURE_HOST = re.compile(r"\.(dfs|blob)\.")
-_KINDS_OF_NO_FILE = {
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFBLK: "a device",
-    stat.S_IFCHR: "a device",
-}
+# The addresses of Microsoft's tools and of Hadoop for files on Azure name the account's host.
+_AZURE_HOST = re.compile(r"(abfss?|wasbs?|https)://[^/]*\.(dfs|blob)\.")
 
 
 def path_of(text: object) -> ObjectStoragePath:
@@ -51,10 +41,10 @@ def path_of(text: object) -> ObjectStoragePath:
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
     shown = unsigned(words)
-    if form := _airflow_form(shown):
+    if _AZURE_HOST.match(words):
         raise InvalidArgumentError(
-            f"Airflow does not read the path {shown!r}. Write {form!r}: the account and its key are in a connection, "
-            "whose id stands before the @."
+            f"Airflow does not read the path {shown!r}. Write abfs://<conn_id>@<container>/<path>: the account and its "
+            "key are in a connection, whose id stands before the @."
         )
     if is_web_address(words):
         raise InvalidArgumentError(f"{shown!r} is a web address, not the path of a file. {_OTHER_PLACES}")
@@ -66,39 +56,10 @@ def path_of(text: object) -> ObjectStoragePath:
         raise InvalidArgumentError(message) from error
     if is_local(path):
         local_path_of(path)
-    if path.protocol in ("abfs", "abfss"):
-        _quieten_azure()
     if not path.protocol and path.path.startswith("/") and not words.startswith("/"):
         # The universal_pathlib of Airflow 3.1 lets relative paths, and those of a home folder, begin at the root.
         path = ObjectStoragePath(str(Path.cwd() / _expanded(words)))
     return path
-
-
-def _airflow_form(words: str) -> str:
-    """
-    Return Airflow's path for an address of Azure as other tools write it; empty for other paths.
-
-    The path has ``<conn_id>`` in the place of a connection, which has the account.
-    """
-    found = _AZURE_FORM.match(words)
-    if found is None:
-        return ""
-    scheme, user, host, rest = found.groups()
-    if scheme == "https":
-        return f"abfs://<conn_id>@{rest}" if _AZURE_HOST.search(host) else ""
-    if _AZURE_HOST.search(host):
-        return f"abfs://<conn_id>@{user or '<container>'}/{rest}"
-    return "" if scheme.startswith("abfs") else f"abfs://{user or '<conn_id>'}@{host}/{rest}"
-
-
-def _quieten_azure() -> None:
-    """Leave out the headers of each request, which Azure's client logs at INFO, unless the user has set a level."""
-    client = logging.getLogger("azure")
-    if client.level == logging.NOTSET:
-        # Airflow itself does not set the level of such a logger.
-        levels = conf.get("logging", "namespace_levels", fallback="") or ""
-        found = re.search(r"(?:^|[\s,])azure\s*=\s*(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b", levels, re.IGNORECASE)
-        client.setLevel(found[1].upper() if found else "WARNING")
 
 
 def local_path_of(path: ObjectStoragePath) -> Path:
@@ -146,18 +107,12 @@ def absolute(path: str, role: str, warn: Callable[[str], None]) -> str:
     return found
 
 
-def kind_of(mode: int) -> str:
-    """Return what has such a mode, such as ``a named pipe``; empty for a regular file."""
-    return _KINDS_OF_NO_FILE.get(stat.S_IFMT(mode), "")
-
-
-def irregular_kind(path: ObjectStoragePath) -> str:
-    """Return the kind of what a path on the local disk leads to; empty for a regular file, none, and on a store."""
+def is_irregular(path: ObjectStoragePath) -> bool:
+    """Return whether a path on the local disk leads to a folder, a pipe, a socket or a device."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        if is_local(path):
-            # The system follows links that have no path, too, such as /dev/stdout.
-            return kind_of(local_path_of(path).stat().st_mode)
-    return ""
+        # The system follows links that have no path, too, such as /dev/stdout.
+        return is_local(path) and not stat.S_ISREG(local_path_of(path).stat().st_mode)
+    return False
 
 
 def check_store(path: ObjectStoragePath, role: str) -> None:
@@ -171,40 +126,28 @@ def check_store(path: ObjectStoragePath, role: str) -> None:
         return
     from airflow.sdk.exceptions import AirflowException
 
-    start = f"{role} {unsigned(str(path))} cannot be opened: "
+    start = f"{role} {unsigned(str(path))} cannot be opened"
+    correction = f"write the id of another before the @: {path.protocol}://<conn_id>@{unsigned(path.path)}"
     try:
         path.fs  # noqa: B018 the store is opened here
     except AirflowNotFoundException as error:
         # Behind a colon stands a password, if somebody takes the place of the id for that of a login.
         conn_id = str(conn_id_of(path)).partition(":")[0]
-        raise InvalidConnectionError(
-            f"{start}there is no connection {conn_id!r}. Create it, or write the id of another before the @: "
-            f"{path.protocol}://<conn_id>@{path.path.partition('/')[0]}/…"
-        ) from error
+        message = f"{start}: there is no connection {conn_id!r}. Create it, or {correction}"
+        raise InvalidConnectionError(message) from error
     except (ImportError, ValueError, AirflowException) as error:
+        reason = str(error)[:200].rstrip(".!")
         if isinstance(error, ImportError) or "No filesystem registered" in str(error):
-            raise PermanentError(start + _scheme_advice(path, error)) from error
-        raise InvalidConnectionError(start + _connection_advice(path, error)) from error
-
-
-def _scheme_advice(path: ObjectStoragePath, error: Exception) -> str:
-    start = f"Airflow has no support for {path.protocol}://"
-    if package := PACKAGES.get(path.protocol):
-        return (
-            f"{start} here ({error}). Install {package} on all that open it: workers, triggerers and, for callbacks of "
-            "DAGs, DAG processors."
-        )
-    return f"{start}. {_OTHER_PLACES}"
-
-
-def _connection_advice(path: ObjectStoragePath, error: Exception) -> str:
-    reason = f"({type(error).__name__}: {str(error)[:200].rstrip('.!')})"
-    if conn_id := conn_id_of(path):
-        return f"the connection {conn_id!r} is not complete or not right for {path.protocol}:// {reason}. Correct it."
-    return (
-        f"it names no connection, and this machine has no key of its own {reason}. Write the id of a connection before "
-        f"the @: {path.protocol}://<conn_id>@{unsigned(path.path)}"
-    )
+            advice = _OTHER_PLACES
+            if package := PACKAGES.get(path.protocol):
+                everywhere = "workers, triggerers and, for callbacks of DAGs, DAG processors"
+                advice = f"Install {package} on all that open it: {everywhere}."
+            message = f"{start}: Airflow has no support for {path.protocol}:// here ({reason}). {advice}"
+            raise PermanentError(message) from error
+        raise InvalidConnectionError(
+            f"{start}: its connection, or this machine's own key if it names none, is not complete or not right "
+            f"({type(error).__name__}: {reason}). Correct it, or {correction}"
+        ) from error
 
 
 def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) -> None:
@@ -216,36 +159,14 @@ def warn_if_deferred_to_local(destination: object, warn: Callable[[str], None]) 
         )
 
 
-def check_changes_path(path: str, destination: str) -> None:
-    """Make sure that a file of changes can be published after a dataset; else raise InvalidArgumentError."""
-    if is_same_file(path, destination):
-        raise InvalidArgumentError(
-            f"changes and destination are one file, {unsigned(path)!r}: give changes a path of its own."
-        )
-    if not _is_same_storage(path_of(path), path_of(destination)):
-        raise InvalidArgumentError(
-            f"changes {unsigned(path)!r} is on another storage than the destination {unsigned(destination)!r}. The two "
-            "are published together, so they need one storage and one connection."
-        )
-
-
 def is_same_file(one: object, other: object) -> bool:
     """Return whether two paths name one file."""
     first, second = path_of(one), path_of(other)
-    if not _is_same_storage(first, second):
-        return False
-    if is_local(first):
+    if is_local(first) and is_local(second):
         here, there = local_path_of(first), local_path_of(second)
         # Names that differ in case only may be one file, too.
         is_one = here.exists() and there.exists() and here.samefile(there)
         return is_one or os.path.realpath(here) == os.path.realpath(there)
-    return first.path.strip("/") == second.path.strip("/")
-
-
-def _is_same_storage(one: ObjectStoragePath, other: ObjectStoragePath) -> bool:
-    """Return whether two paths are on the local disk, or on one store and reached by one connection."""
-    if is_local(one) or is_local(other):
-        return is_local(one) and is_local(other)
-    connections = {conn_id_of(one), conn_id_of(other)} - {None}
-    schemes = {PACKAGES.get(path.protocol, path.protocol) for path in (one, other)}
-    return len(connections) <= 1 and len(schemes) == 1
+    connections = {conn_id_of(first), conn_id_of(second)} - {None}
+    stores = {"local" if is_local(path) else PACKAGES.get(path.protocol, path.protocol) for path in (first, second)}
+    return len(connections) <= 1 and len(stores) == 1 and first.path.strip("/") == second.path.strip("/")

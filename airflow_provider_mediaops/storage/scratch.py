@@ -103,22 +103,22 @@ class NewFile:
         return os.fstat(self.descriptor).st_size
 
     @property
+    def open_path(self) -> Path:
+        """A path that leads to the open file, even if its name has been taken since."""
+        return Path(f"/dev/fd/{self.descriptor}")
+
+    @property
     def content(self) -> ByteRange:
         """All of it."""
         return ByteRange(self.descriptor, 0, self.size)
 
-    def append(self, data: bytes) -> int:
-        """Append data; return where it begins, in bytes."""
-        start = self.size
-        write_at(self.descriptor, data, start)
-        return start
-
     def write(self, blocks: Iterable[bytes]) -> ByteRange:
         """Append blocks of data; return where they are."""
-        start = self.size
+        start = end = self.size
         for block in blocks:
-            self.append(block)
-        return ByteRange(self.descriptor, start, self.size)
+            write_at(self.descriptor, block, end)
+            end += len(block)
+        return ByteRange(self.descriptor, start, end)
 
     def read(self, start: int, size: int) -> bytes:
         """Return a part of the file."""
@@ -143,10 +143,10 @@ class ScratchFile(NewFile):
         #: Removes the file.
         self.close = weakref.finalize(self, file.close)
 
-    def append(self, data: bytes) -> int:
-        """Append data; return where it begins, in bytes."""
+    def write(self, blocks: Iterable[bytes]) -> ByteRange:
+        """Append blocks of data; return where they are."""
         with naming_folder():
-            return super().append(data)
+            return super().write(blocks)
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
+from airflow_provider_mediaops.http import MAX_REPLY_BYTES
 from airflow_provider_mediaops.json_text import text_of
 from airflow_provider_mediaops.progress import counted
 from airflow_provider_mediaops.storage.errors import naming_path
-from airflow_provider_mediaops.storage.formats import MAX_LINE_BYTES
 from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.source_columns import (
     MAX_COLUMNS,
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
 #: The longest row of a list; a longer one would fill the memory.
 MAX_LIST_ROW_BYTES = 16 << 20
+#: The longest record in JSON: it may be as large as the reply in which it came, and the columns of a list may be as
+#: large once more.
+MAX_RECORD_BYTES = 2 * MAX_REPLY_BYTES
 #: That of a dataset as this package writes it: in CSV a row takes four times as many bytes as in JSON, for the quotes
 #: of the record are doubled, and its fields are columns, too.
-MAX_DATASET_ROW_BYTES = 4 * MAX_LINE_BYTES
+MAX_DATASET_ROW_BYTES = 4 * MAX_RECORD_BYTES
 
 
 class InvalidSourceError(InvalidArgumentError):

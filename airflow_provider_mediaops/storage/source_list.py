@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_mediaops.arguments import unsigned
 from airflow_provider_mediaops.storage.errors import naming_path
 from airflow_provider_mediaops.storage.files import content_tag
-from airflow_provider_mediaops.storage.paths import check_store, irregular_kind, is_local, is_same_file, path_of
+from airflow_provider_mediaops.storage.paths import check_store, is_irregular, is_local, is_same_file, path_of
 from airflow_provider_mediaops.storage.source_file import InvalidSourceError, ReadOptions, SourceFile
 from airflow_provider_mediaops.storage.source_text import FALLBACK, GZIP, read_json, read_lines, read_text
 from airflow_provider_mediaops.version_compat import conn_id_of
@@ -66,10 +66,11 @@ def _info_of(file: SourceFile) -> Mapping[str, Any]:
     path = path_of(file.path)
     check_store(path, file.role)
     with naming_path(file.name, "read"):
-        if kind := irregular_kind(path):
+        if is_irregular(path):
             # A named pipe without a writer is waited for without end, and a device may never end.
             raise InvalidSourceError(
-                f"{file.name} is {kind}, not a file. Write its content into a file, and give the path of that."
+                f"{file.name} is a folder, a pipe or a device, not a file. Write its content into a file, and give the "
+                "path of that."
             )
         # A triggerer runs for long, and clients of stores cache listings.
         path.fs.invalidate_cache()

@@ -140,9 +140,9 @@ class HighCpuTrigger(BaseEventTrigger):
     parsed.
 
     :param cluster_conn_id: the connection's id.
-    :param threshold: CPU in percent, above 0 and up to 100.
-    :param sustained_for: for how long, in seconds or as a ``timedelta``, every reading must be at or above it; 0 is
-        content with one, but single readings spike.
+    :param threshold: a node is hot if its CPU in percent is this or more: 1 to 100 (85, not 0.85).
+    :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
+        reading suffices, which may be a short peak.
     :param nodes: ids or names of the nodes to read, in a list or in one text with commas; None for all.
     :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
     :param poll_interval: seconds between two readings.

@@ -148,15 +148,6 @@ def _from_the_context(context: Mapping[str, Any], jinja_env: object) -> Any:
     return context["value"]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=name_of)
-def test_a_native_template_gives_the_value_itself(kind: Kind) -> None:
-    with DAG("contract", schedule=None, render_template_as_native_obj=True) as dag:
-        made = {name: kind.make(**{name: "{{ value }}"}) for name in kind.fields}
-    for argument, task in made.items():
-        task.render_template_fields({"value": ["a", 5], "dag": dag})
-        assert getattr(task, argument) == ["a", 5]
-
-
 @pytest.mark.parametrize(("kind", "argument"), TEMPLATED, ids=name_of)
 def test_a_rendered_value_is_read_or_refused_in_words(kind: Kind, argument: str) -> None:
     for value in [*TEXTS, *VALUES]:

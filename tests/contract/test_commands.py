@@ -60,15 +60,6 @@ class TestAirflow:
 class TestWithoutAirflow:
     """Importing Airflow takes longer than all the rest."""
 
-    def test_declaring_the_commands_imports_nothing(self) -> None:
-        loaded = fresh_python.result_of(
-            "import __future__, sys, typing\n"
-            "before = set(sys.modules)\n"
-            f"import {PROVIDER}.cli.commands\n"
-            "result = sorted(set(sys.modules) - before)\n"
-        )
-        assert loaded == [PROVIDER, f"{PROVIDER}.cli", f"{PROVIDER}.cli.commands"]
-
     def test_our_own_program_lists_the_commands_and_reads_a_report(self) -> None:
         shown, code, with_airflow, with_requests = fresh_python.result_of(
             "import contextlib, io, sys\n"

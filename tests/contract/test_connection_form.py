@@ -49,7 +49,6 @@ result = {
 }
 """
 TYPES = sorted(CONNECTION_TYPES)
-FIELDS = [(name, field) for name in TYPES for field in CONNECTION_TYPES[name]["conn-fields"]]
 SECRETS = [("mediaops_cluster", "client_key_password"), ("mediaops_video", "refresh_token")]
 
 # The one place where the versions differ: below 3.2 the form is made of Python classes that Airflow does not bring.
@@ -70,49 +69,35 @@ def forms() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_the_form_is_named_after_the_service(name: str, forms: dict[str, Any]) -> None:
-    described = CONNECTION_TYPES[name]
-    assert forms[name]["hook_name"] == described["hook-name"]
-    assert forms[name]["hook_class_name"] == described["hook-class-name"]
-
-
 @shows_fields
 @pytest.mark.parametrize("name", TYPES)
-def test_the_form_has_these_fields_and_no_others(name: str, forms: dict[str, Any]) -> None:
-    assert list(forms[name]["extra_fields"]) == list(CONNECTION_TYPES[name]["conn-fields"])
-
-
-@shows_fields
-@pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_a_field_is_shown_as_it_is_defined(name: str, field: str, forms: dict[str, Any]) -> None:
-    defined = CONNECTION_TYPES[name]["conn-fields"][field]
-    shown = forms[name]["extra_fields"][field]
-    assert shown["schema"]["title"] == defined["label"]
-    assert shown["description"] == defined["description"]
-    assert shown["value"] == defined["schema"].get("default")
-    assert shown["schema"].get("format") == (
-        defined["schema"].get("format") if not IN_PYTHON or (name, field) in SECRETS else None
-    )
-    choices = [choice for choice in shown["schema"].get("enum", []) if choice is not None]
-    assert choices == [choice for choice in defined["schema"].get("enum", []) if choice is not None]
-    # Without "null" the form would insist on a value.
-    assert "null" in shown["schema"]["type"]
-
-
-@shows_fields
-@pytest.mark.parametrize("name", TYPES)
-def test_the_standard_fields_are_renamed_and_hidden(name: str, forms: dict[str, Any]) -> None:
-    behaviour = CONNECTION_TYPES[name]["ui-field-behaviour"]
-    shown = {field: entry or {} for field, entry in forms[name]["standard_fields"].items()}
+def test_form_has_the_name_and_the_standard_fields_of_its_definition(name: str, forms: dict[str, Any]) -> None:
+    form, described = forms[name], CONNECTION_TYPES[name]
+    assert (form["hook_name"], form["hook_class_name"]) == (described["hook-name"], described["hook-class-name"])
+    shown = {field: entry or {} for field, entry in form["standard_fields"].items()}
     shown["schema"] = shown.pop("url_schema")
-    assert {field: entry["title"] for field, entry in shown.items() if entry.get("title")} == behaviour["relabeling"]
+    behaviour = described["ui-field-behaviour"]
     assert {field for field, entry in shown.items() if entry.get("hidden")} == set(behaviour["hidden-fields"])
-    placeholders = {field: entry["placeholder"] for field, entry in shown.items() if entry.get("placeholder")}
-    assert placeholders == behaviour["placeholders"]
+    for part, told in (("title", "relabeling"), ("placeholder", "placeholders")):
+        assert {field: entry[part] for field, entry in shown.items() if entry.get(part)} == behaviour[told]
 
 
-@pytest.mark.long
+@shows_fields
+@pytest.mark.parametrize("name", TYPES)
+def test_form_shows_each_own_field_as_it_is_defined_and_no_others(name: str, forms: dict[str, Any]) -> None:
+    shown, defined = forms[name]["extra_fields"], CONNECTION_TYPES[name]["conn-fields"]
+    assert list(shown) == list(defined)
+    for field, definition in defined.items():
+        schema, wanted = shown[field]["schema"], definition["schema"]
+        assert (schema["title"], shown[field]["description"]) == (definition["label"], definition["description"])
+        assert shown[field]["value"] == wanted.get("default")
+        if not IN_PYTHON or (name, field) in SECRETS:
+            assert schema.get("format") == wanted.get("format")
+        assert {*schema.get("enum", [])} - {None} == {*wanted.get("enum", [])} - {None}
+        # Without "null" the form would insist on a value.
+        assert "null" in schema["type"]
+
+
 @pytest.mark.parametrize("before", ["", WITHOUT_WTFORMS], ids=["as installed", "without wtforms"])
 def test_airflow_finds_no_fault_with_the_hooks(before: str) -> None:
     found = fresh_python.result_of(before + ALL_HOOKS)
@@ -120,29 +105,21 @@ def test_airflow_finds_no_fault_with_the_hooks(before: str) -> None:
     assert found["said"] == []
 
 
-@pytest.mark.long
 @shows_fields
 def test_secrets_are_masked_fields() -> None:
     found = fresh_python.result_of(ALL_HOOKS)
     assert sorted(tuple(field) for field in found["masked"]) == SECRETS
 
 
-@pytest.mark.parametrize(("name", "field"), SECRETS)
-def test_airflow_masks_secrets_in_extra_by_their_names(name: str, field: str) -> None:
-    assert CONNECTION_TYPES[name]["conn-fields"][field]["schema"]["format"] == "password"
-    assert redact({field: "a long secret"}) == {field: "***"}
-
-
-@pytest.mark.airflow("<3.2")
-def test_without_wtforms_the_form_has_standard_fields_only() -> None:
-    forms = fresh_python.result_of(WITHOUT_WTFORMS + FORMS)
-    assert {name: forms[name]["extra_fields"] for name in forms} == dict.fromkeys(TYPES)
-
-
-@pytest.mark.long
 @pytest.mark.airflow(">=3.2")
 def test_the_form_needs_no_wtforms() -> None:
     forms = fresh_python.result_of(WITHOUT_WTFORMS + FORMS)
     assert {name: list(forms[name]["extra_fields"]) for name in TYPES} == {
         name: list(CONNECTION_TYPES[name]["conn-fields"]) for name in TYPES
     }
+
+
+@pytest.mark.parametrize(("name", "field"), SECRETS)
+def test_airflow_masks_secrets_in_extra_by_their_names(name: str, field: str) -> None:
+    assert CONNECTION_TYPES[name]["conn-fields"][field]["schema"]["format"] == "password"
+    assert redact({field: "a long secret"}) == {field: "***"}

@@ -16,7 +16,7 @@ from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.http.auth import Auth
-from tests.contract import dag_runs, fresh_python
+from tests.contract import dag_runs
 
 COMMON = {
     "timeout": "5, 7",
@@ -131,20 +131,6 @@ def uri_of(name: str, connection: Mapping[str, Any]) -> str:
     return f"{scheme}://{login}:{password}@{host}{port}/{connection.get('schema', '')}?{urlencode(texts)}"
 
 
-def make_with_the_command(env: pytest.MonkeyPatch) -> None:
-    del env
-    for name, connection in FULL.items():
-        options = [
-            f"--conn-{option}={connection[option]}"
-            for option in ("host", "schema", "port", "login", "password")
-            if option in connection
-        ]
-        extra = f"--conn-extra={json.dumps(connection['extra'])}"
-        command = ("-m", "airflow", "connections", "add", f"{name}_full", f"--conn-type={name}", *options, extra)
-        done = fresh_python.run(*command)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("name", sorted(FULL))
 def test_the_case_has_every_field(name: str) -> None:
     excluded = EXCLUDED.get(name, set())
@@ -152,9 +138,7 @@ def test_the_case_has_every_field(name: str) -> None:
 
 
 @pytest.mark.usefixtures("airflow_db")
-@pytest.mark.parametrize(
-    "make", [make_in_json, make_in_uri, pytest.param(make_with_the_command, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("make", [make_in_json, make_in_uri])
 def test_all_fields_reach_the_hook(make: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     make(monkeypatch)
     opened = opened_by_tasks()

@@ -51,27 +51,6 @@ TRIGGERS = [
     for module in pkgutil.iter_modules(airflow_provider_mediaops.triggers.__path__)
     if module.name not in {"shared_readings", "spike_series"}
 ]
-# All of ours that importing operators, sensors, notifiers and triggers may load beside themselves. They define
-# constants, functions and plain classes; the import time of a dataclass is half a millisecond.
-PARSED_WITH = {
-    f"airflow_provider_mediaops{name}"
-    for name in (
-        "",
-        ".arguments",
-        ".exceptions",
-        ".hooks",
-        ".hooks.threads",
-        ".http",
-        ".http.stop",
-        ".notifications",
-        ".operators",
-        ".sensors",
-        ".task_failure",
-        ".triggers",
-        ".version_compat",
-        ".waiting",
-    )
-}
 
 
 @pytest.mark.long
@@ -104,39 +83,20 @@ def test_modules_that_airflow_reads_at_start_need_nothing() -> None:
     assert not {"airflow", "requests", "httpx", "pydantic"} & set(loaded)
 
 
-@pytest.fixture(scope="module")
-def loaded_by() -> dict[str, list[str]]:
-    """Each module with all that is loaded once it is, beyond what `airflow.sdk` has loaded."""
-    loaded: dict[str, list[str]] = fresh_python.result_of(
+@pytest.mark.parametrize("modules", [PARSED, TRIGGERS], ids=["parsed", "triggers"])
+def test_importing_loads_nothing_that_only_a_task_or_a_running_trigger_needs(modules: list[str]) -> None:
+    """The import time is kept low by what is imported, which does not depend on how busy the machine is."""
+    loaded: list[str] = fresh_python.result_of(
         "import importlib, sys\n"
         "from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator\n"
         "before = set(sys.modules)\n"
-        "result = {}\n"
-        f"for module in {PARSED + TRIGGERS}:\n"
+        f"for module in {modules}:\n"
         "    importlib.import_module(module)\n"
-        "    result[module] = sorted(set(sys.modules) - before)\n"
+        "result = sorted(set(sys.modules) - before)\n"
     )
-    return loaded
-
-
-def test_importing_loads_nothing_heavy(loaded_by: dict[str, list[str]]) -> None:
-    roots = {name.partition(".")[0] for loaded in loaded_by.values() for name in loaded}
-    assert not roots.intersection(HEAVY)
-
-
-def test_operators_and_sensors_load_few_modules_and_no_trigger(loaded_by: dict[str, list[str]]) -> None:
-    """The import time is kept low by what is imported, which does not depend on how busy the machine is."""
-    loaded = set(loaded_by[PARSED[-1]])
-    ours = {name for name in loaded if name.startswith(PROVIDER) and not name.startswith(f"{PROVIDER}.notifications.")}
-    assert ours - set(PARSED) <= PARSED_WITH
-    # It takes 5 to 10 ms.
-    assert "airflow.triggers.base" not in loaded
-
-
-def test_triggers_load_few_modules(loaded_by: dict[str, list[str]]) -> None:
-    loaded = {name for name in loaded_by[TRIGGERS[-1]] if name.startswith(PROVIDER)}
-    kinds = tuple(f"{PROVIDER}.{kind}." for kind in ("notifications", "operators", "sensors"))
-    assert {name for name in loaded if not name.startswith(kinds)} - set(TRIGGERS) <= PARSED_WITH
+    assert set(modules) <= set(loaded)
+    needless = {*ONLY_WHEN_A_TASK_RUNS, *HEAVY} - ({"airflow.triggers.base"} if modules is TRIGGERS else set())
+    assert needless.intersection(loaded) == set()
 
 
 def test_the_modules_that_are_imported_in_a_thread_or_when_a_task_runs_exist() -> None:

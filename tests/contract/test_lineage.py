@@ -103,16 +103,6 @@ class TestAssetEvents:
             assert (extra["rows"], extra["found"], extra["invalid"], extra["complete"]) == (2, 1, 1, True)
 
 
-class TestLinks:
-    def test_a_dataset_without_a_page_has_the_events_that_describe_it(self, ended: Ended) -> None:
-        [export, *enriched] = [ended.links[f"{name}"] for name in ("export[-1]", "enrich[0]", "enrich[1]")]
-        assert re.fullmatch(r"/dags/lineage/runs/[^/]+/tasks/export/asset_events", export)
-        assert [link.rpartition("/tasks/")[2] for link in enriched] == [
-            "enrich/mapped/0/asset_events",
-            "enrich/mapped/1/asset_events",
-        ]
-
-
 class TestOpenLineage:
     def test_the_console_shows_what_an_export_has_read_and_written(self, ended: Ended) -> None:
         event = ended.openlineage_event("export", "COMPLETE")

@@ -17,10 +17,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from airflow_provider_mediaops import exceptions, notifications, results
-from airflow_provider_mediaops.storage.paths import PACKAGES
 from scripts.generated_docs import statsd_mapping
 from scripts.metric_table import METRICS
-from tests.browser import pictures
 from tests.contract.page_tables import sections, table
 from tests.contract.tasks import TASKS
 
@@ -55,15 +53,6 @@ def test_links_of_the_pages_beside_the_documentation_lead_to_files() -> None:
         if not (ROOT / unquote(link)).exists()
     ]
     assert broken == []
-
-
-def test_each_picture_is_small_and_shown() -> None:
-    """`make pictures` makes them."""
-    shown = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *DOCS.rglob("*.md")])
-    files = sorted(pictures.FOLDER.glob("*.png"))
-    assert len(files) >= 10
-    assert [file.name for file in files if f"images/{file.name})" not in shown] == []
-    assert [file.name for file in files if file.stat().st_size >= pictures.MAX_BYTES] == []
 
 
 def test_guides_list_the_arguments_of_each_class_and_the_fields_of_each_result() -> None:
@@ -147,12 +136,6 @@ def test_a_test_that_the_page_about_security_names_exists(name: str) -> None:
         [scope] = [each for each in scope.body if getattr(each, "name", "") == part]
 
 
-def test_each_threat_has_its_protection_and_its_test() -> None:
-    threats = table(sections(text_of("security"))["Threats"])
-    assert len(threats) >= 25
-    assert [row["could"] for row in threats if not (row["protection"] and NAMED_TEST.search(row["test"]))] == []
-
-
 @pytest.mark.parametrize(("product", "key"), [("elasticsearch", "cluster"), ("opensearch", "cluster_permissions")])
 def test_a_role_has_the_permissions_of_the_table_and_no_others(product: str, key: str) -> None:
     role = json.loads((DOCS / "snippets" / "roles" / f"{product}.json").read_text())
@@ -180,9 +163,3 @@ def test_connections_to_object_stores_are_read_by_airflow(monkeypatch: pytest.Mo
         monkeypatch.setenv("AIRFLOW_CONN_SHELF", json.dumps(connection))
         found = BaseHook.get_connection("shelf")
         assert (found.conn_type, found.extra_dejson) == (connection["conn_type"], connection["extra"])
-
-
-def test_packages_of_object_stores_are_those_that_an_error_names() -> None:
-    rows = table(text_of("object_stores").partition("## ")[0])
-    shown = {row["address"].strip("`").partition("://")[0]: row["package, on workers and triggerers"] for row in rows}
-    assert shown == {scheme: f"`{PACKAGES[scheme]}`" for scheme in ("s3", "gs", "abfs")}

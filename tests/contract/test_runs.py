@@ -85,24 +85,6 @@ QUICK: dict[str, Any] = {"interval": "10ms", "snapshots": 2, "formats": "txt"}
 
 @pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
-def test_second_mapped_instance_does_not_overwrite_the_capture_of_the_first(tmp_path: Path) -> None:
-    nodes, file = ["sandbox-1", "sandbox-2"], tmp_path / "hot.txt"
-    with DAG("shares", schedule=None) as dag:
-        CaptureHotThreadsOperator.partial(task_id="task", destination=file, retries=2, **QUICK).expand(nodes=nodes)
-    run = dag_runs.run(dag)
-    # Which of them comes first is Airflow's to decide; a permanent error is not tried again.
-    assert sorted(run.tasks.values()) == ["failed", "success"]
-    (done,) = [int(name[-2]) for name, state in run.tasks.items() if state == "success"]
-    assert nodes[done] in file.read_text()
-
-    # A later run replaces the file of an older one.
-    file.write_text("older")
-    assert sorted(dag_runs.run(dag).tasks.values()) == ["failed", "success"]
-    assert file.read_text() != "older"
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize("path", [Path, ObjectStoragePath])
 def test_instances_are_mapped_over_path_objects(tmp_path: Path, path: Callable[[str], Any]) -> None:
     destinations = [path(f"{tmp_path}/{name}.txt") for name in "ab"]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,8 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.version_compat import HAS_RETRY_POLICY
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
-from tests.contract.stopped_tasks import ISBNS
-from tests.contract.task_forks import Ended, TaskFork, TaskForks
+from tests.contract.stopped_tasks import ISBNS, make
+from tests.contract.task_forks import Ended, TaskFork, log_file
 from tests.unit.loopback import deaf_port
 from tests.unit.no_limit import NoLimit
 
@@ -110,8 +111,6 @@ class World:
     case: Case
     server: SandboxServer
     folder: Path
-    forks: TaskForks
-    logged_before: int
 
     @property
     def requests(self) -> list[RequestRecord]:
@@ -132,7 +131,7 @@ class World:
         connection["extra"] = {**connection["extra"], **rates, **extra}
         connection["host"] = host or connection["host"]
         env = {variable: json.dumps(connection)}
-        return self.forks.start(self.case.name, self.folder, env, number=number)
+        return TaskFork(partial(make, self.case.name, self.folder), self.folder, env, number=number)
 
     def has_begun(self) -> bool:
         """Return whether the task has come to its phase."""
@@ -145,11 +144,15 @@ class World:
             return (self.folder / case.phase).exists()
         if case.phase == "waiting out a 429":
             # The service has a record of its reply before the task has read it.
-            return "Waiting 60" in self.forks.log()[self.logged_before :]
+            return "Waiting 60" in self.log()
         requests = self.requests
         # The last one has its reply, unless that is what is waited for.
         answered = case.phase == "request under way" or all(each.status for each in requests)
         return len(requests) >= case.requests and answered
+
+    def log(self) -> str:
+        """Return what its tasks have logged."""
+        return log_file(self.folder).read_text(errors="replace")
 
     def record(self) -> Any:
         """Return what the journal, or the task's state store, says of its bulletin."""
@@ -169,20 +172,14 @@ def has_reserved(database: Path) -> bool:
         return False
 
 
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskForks]:
-    with TaskForks("tests.contract.stopped_tasks", tmp_path_factory.mktemp("home")) as forks:
-        yield forks
-
-
 @pytest.fixture
-def world(request: pytest.FixtureRequest, forks: TaskForks, tmp_path: Path) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     case: Case = request.param
     with SandboxServer(settings=Settings(subscriptions=PAGES * 50)) as server:
         server.state.books_rate = NoLimit()
         for fault in case.faults:
             server.state.faults.arm(fault)
-        yield World(case, server, tmp_path, forks, len(forks.log()))
+        yield World(case, server, tmp_path)
 
 
 def each() -> pytest.MarkDecorator:
@@ -205,7 +202,7 @@ def stopped(world: World) -> Ended:
         deadline = time.monotonic() + LONG_SECONDS
         while not world.has_begun():
             in_time = time.monotonic() < deadline and not task.has_ended
-            assert in_time or world.has_begun(), world.forks.log()[-3000:]
+            assert in_time or world.has_begun(), world.log()[-3000:]
             time.sleep(0.01)
         task.stop()
         if world.case.phase == "publishing":
@@ -224,7 +221,7 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
         # What is under way on the disk is brought to its end.
         assert end.state == "success"
     else:
-        assert end.error == "TaskStoppedError", world.forks.log()[-3000:]
+        assert end.error == "TaskStoppedError", world.log()[-3000:]
     if "journal" in case.operator:
         # Of what was not sent, nothing is left; of the other, the intent.
         assert (world.record() or {}).get("state") == (None if case.phase == "connecting" else "intended")
@@ -237,4 +234,4 @@ def test_a_stopped_task_sends_nothing_more_and_the_next_try_resumes_at_once(worl
         # Below Airflow 3.3, Airflow's own exception ends the task.
         assert (again.state, again.error) == ("failed", "UncertainDeliveryError" if HAS_RETRY_POLICY else FAILS_AT_ONCE)
     else:
-        assert again.state == "success", world.forks.log()[-3000:]
+        assert again.state == "success", world.log()[-3000:]

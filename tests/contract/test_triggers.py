@@ -20,7 +20,6 @@ from airflow.sdk.execution_time import task_runner
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger
 
 import airflow_provider_mediaops.triggers
-from airflow_provider_mediaops.sandbox import books, cluster, video
 from airflow_provider_mediaops.triggers.base import WatchTrigger
 from airflow_provider_mediaops.triggers.cluster import HighCpuTrigger
 from tests.airflow_names import TaskDeferred
@@ -107,18 +106,6 @@ def test_a_local_destination_is_warned_of_once_when_the_task_defers(
     assert len([line for line in lines if "is on a local disk, and the task defers" in line]) == 1
 
 
-@pytest.mark.usefixtures("sandbox")
-@pytest.mark.parametrize("task", WAITING, ids=name_of)
-def test_no_secret_is_on_the_way(task: Task, tmp_path: Path) -> None:
-    trigger = trigger_of(task.writing_to(tmp_path))
-    values = trigger.serialize()[1]
-    name = task.connection if task.connection in values else "conn_id"
-    made = task.make()
-    assert values[name] == getattr(made, task.connection)
-    for secret in (video.BEARER_TOKEN, cluster.PASSWORD, books.PRO.key):
-        assert secret not in row_of_a_task(trigger)
-
-
 @pytest.mark.parametrize("kind", CONCRETE)
 def test_a_constructor_never_raises(kind: type[BaseTrigger]) -> None:
     """Whatever stands in the row, say of another version: an exception here would stop the whole triggerer."""
@@ -134,12 +121,6 @@ def test_a_constructor_never_raises(kind: type[BaseTrigger]) -> None:
         assert made(**dict.fromkeys(names, odd)) == dict.fromkeys(names, odd)
         for name in names:
             assert made(**{**good, name: odd})[name] is odd
-
-
-def test_the_arguments_of_a_former_version_do_the_triggerer_no_harm() -> None:
-    """A TypeError is the one error that a triggerer survives: it fails the task that waits."""
-    with pytest.raises(TypeError):
-        in_the_triggerer(HIGH_CPU, row_of(HIGH_CPU, {"conn_id": "some", "watch": {"threshold": 85.0}}))
 
 
 class TestWatcher:

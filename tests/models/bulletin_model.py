@@ -19,7 +19,7 @@ from airflow_provider_mediaops.operators.video import PostBulletinOperator
 from airflow_provider_mediaops.video.errors import VIDEO_RULES
 from tests.models.attempts import Attempt, current_attempt, store_turn, take_turn
 from tests.models.machine import TaskMachine
-from tests.models.places import CreationPlace, DiskPlace, StorePlace
+from tests.models.places import DiskPlace, StorePlace
 from tests.unit.task_state import KeptState
 from tests.unit.video_platform import error
 
@@ -113,7 +113,7 @@ class BulletinMachine(TaskMachine):
     """
 
     @initialize(
-        place=st.sampled_from([None, DiskPlace, StorePlace, CreationPlace]),
+        place=st.sampled_from([None, DiskPlace, StorePlace]),
         is_shared=st.booleans(),
         on_uncertain=st.sampled_from(["fail", "fail", "retry"]),
         posts_again=st.booleans(),

@@ -13,7 +13,7 @@ from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 
 from tests.models.attempts import seconds, store_turn
-from tests.unit.storage.fake_store import CreationOnly, FakeStore
+from tests.unit.storage.fake_store import FakeStore
 
 if TYPE_CHECKING:
     from tests.models.attempts import MadeUpClock
@@ -63,12 +63,9 @@ class DiskPlace(ModelPlace):
 class StorePlace(ModelPlace):
     """A folder in an object store that checks conditions; its requests are steps, by the made-up time."""
 
-    kind: type[FakeStore] = FakeStore
-    is_conditional = True
-
     def __init__(self, clock: MadeUpClock) -> None:
         super().__init__(clock)
-        self.store = self.kind(clock=seconds, conditional=self.is_conditional)
+        self.store = FakeStore(clock=seconds)
         self.store.on_request = lambda _name, _path: store_turn()
         self.store.on_block, self.store.on_written = store_turn, self._note
         self.folder = "memory://models@bucket"
@@ -84,9 +81,3 @@ class StorePlace(ModelPlace):
 
     def close(self) -> None:
         _STORE_CACHE.pop("memory-models", None)
-
-
-class CreationPlace(StorePlace):
-    """A folder in an object store that checks conditions of creation alone."""
-
-    kind, is_conditional = CreationOnly, False

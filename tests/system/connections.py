@@ -34,7 +34,6 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
     connections = {
         "MEDIAOPS_VIDEO_DEFAULT": on_video,
         "VIDEO_READ_ONLY": {**on_video, "password": video.READ_ONLY_TOKEN, "extra": {"auth": "bearer"}},
-        "CLUSTER_ONE_ATTEMPT": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_ALWAYS_HOT": on_cluster,

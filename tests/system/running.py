@@ -20,7 +20,7 @@ from airflow_provider_mediaops.sandbox.server import SandboxServer
 from scripts.local_airflow import DAG_SECONDS, REQUEST_SECONDS, LocalAirflow, TaskInstance
 
 if TYPE_CHECKING:
-    from airflow_provider_mediaops.sandbox.faults import RequestRecord, Service
+    from airflow_provider_mediaops.sandbox.faults import RequestRecord
     from airflow_provider_mediaops.sandbox.state import Settings
 
 
@@ -54,10 +54,6 @@ class WatchedAirflow(LocalAirflow):
         """Clear tasks of an ended run, as a person does in the user interface; the run goes on."""
         what = {"dag_run_id": run_id, "task_ids": list(task_ids), "only_failed": False, "dry_run": False}
         self._call("POST", f"api/v2/dags/{dag_id}/clearTaskInstances", json=what)
-
-    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
-        """Mark a task with a state, as a person does in the user interface."""
-        self._call("PATCH", _task_path(dag_id, run_id, task_id), json={"new_state": state})
 
     def unpause(self, dag_id: str) -> None:
         """Let a DAG be started by its schedule, once its file is parsed."""
@@ -184,17 +180,14 @@ class Runs:
 
 
 @contextmanager
-def own_services(
-    airflow: WatchedAirflow, kind: Service, settings: Mapping[str, Settings | None], **extra: Any
+def own_platforms(
+    airflow: WatchedAirflow, settings: Mapping[str, Settings | None], **extra: Any
 ) -> Iterator[dict[str, SandboxServer]]:
-    """Have a sandbox for each name, and a connection `to_<name>` to one of its services, with this in its extra."""
+    """Have a video platform for each name, and a connection `to_<name>` to it, with this in its extra."""
     with ExitStack() as stack:
         servers = {name: stack.enter_context(SandboxServer(settings=each)) for name, each in settings.items()}
         for name, server in servers.items():
-            connection = json.loads(server.connections()[f"AIRFLOW_CONN_MEDIAOPS_{kind.upper()}_DEFAULT"])
-            if kind == "books":
-                # They all know the same key, and each has its limit to itself.
-                connection["extra"]["rate_limit_store"] = f"sqlite:///{airflow.home}/rates_of_{name}.db"
+            connection = json.loads(server.connections()["AIRFLOW_CONN_MEDIAOPS_VIDEO_DEFAULT"])
             connection["extra"] = {**connection.get("extra", {}), **extra}
             airflow.connect(f"to_{name}", connection)
         yield servers

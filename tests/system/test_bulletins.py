@@ -1,8 +1,8 @@
 """
 A bulletin is posted at most once: what becomes of it where its task is killed, retried or cleared.
 
-The record is in the task state store, which only a real Airflow has. That of a journal is killed at each step in
-`tests/contract/test_bulletin_deaths.py`.
+The record is in the task state store, which only a real Airflow has. `tests/contract/test_bulletin_deaths.py` kills a
+task with a journal at each step, and `tests/models` one with either record.
 """
 
 from __future__ import annotations
@@ -16,28 +16,19 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.faults import DelayFault, DropFault, Fault
 from airflow_provider_mediaops.video.at_most_once import RECORD_KEY
-from tests.system.running import ended, own_services, wait_for, worker_of
+from tests.system.running import ended, own_platforms, wait_for, worker_of
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
     from tests.system.running import Ended, WatchedAirflow
 
 DAG_ID = "system_bulletins"
-# How the first try of each of these ends: killed alone, as by a system that is out of memory; or killed with its
-# worker, as on a machine that is switched off.
-ENDS = {
-    "killed_before_the_intent": "killed alone",
-    "killed_before_sending": "killed",
-    "killed_while_sending": "killed",
-    "killed_before_storing": "killed",
-    "killed_after_storing": "killed alone",
-}
 MISHAPS: dict[str, Fault] = {
     # Longer than it takes to find the task and to kill it, however slow Airflow answers meanwhile.
-    "killed_while_sending": DelayFault(service="video", seconds=600, point="before_reply"),
+    "killed": DelayFault(service="video", seconds=600, point="before_reply"),
     "reply_lost": DropFault(service="video", point="before_reply"),
 }
-TASKS = [*ENDS, "reply_lost", "retried", "posted_then_cleared"]
+TASKS = ["killed", "reply_lost", "retried", "posted_then_cleared"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
     """Have a platform for each task, with a connection to it."""
-    with own_services(airflow, "video", dict.fromkeys(TASKS), timeout=900) as servers:
+    with own_platforms(airflow, dict.fromkeys(TASKS), timeout=900) as servers:
         for name, mishap in MISHAPS.items():
             servers[name].state.faults.arm(mishap)
         yield servers
@@ -75,35 +66,19 @@ def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
 
 @pytest.fixture(scope="module")
 def first(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], output: Path) -> Outcome:
-    """Let the run end, after each worker has met its own end."""
+    """Let the run end, after a worker was killed with its task, as on a machine that is switched off."""
     run_id = airflow.trigger(DAG_ID)
-    left = dict(ENDS)
-
-    def all_met() -> bool:
-        for task_id in list(left):
-            note = output / f"{task_id}.pid"
-            on_its_way = task_id == "killed_while_sending" and not platforms[task_id].state.bulletins
-            if note.exists() and not on_its_way:
-                meet(int(note.read_text()), left.pop(task_id))
-        return not left
-
-    wait_for(all_met, "each worker has come to its end")
+    wait_for(lambda: bool(platforms["killed"].state.bulletins), "the platform has the bulletin of the doomed task")
+    for process in worker_of(int((output / "killed.pid").read_text())):
+        process.kill()
     return outcome(ended(airflow, DAG_ID, run_id), platforms)
-
-
-def meet(task_pid: int, end: str) -> None:
-    """Bring about the end of a task's process; of its worker first, if that is killed, too."""
-    worker, task = worker_of(task_pid)
-    if end == "killed":
-        worker.kill()
-    task.kill()
 
 
 @pytest.fixture(scope="module")
 def second(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], first: Outcome) -> Outcome:
     """Let the run end again, after some of its tasks were cleared; of one the record was deleted before."""
-    airflow.forget_task_state(DAG_ID, first.run.run_id, "killed_before_sending", RECORD_KEY)
-    airflow.clear(DAG_ID, first.run.run_id, ("reply_lost", "posted_then_cleared", "killed_before_sending"))
+    airflow.forget_task_state(DAG_ID, first.run.run_id, "killed", RECORD_KEY)
+    airflow.clear(DAG_ID, first.run.run_id, ("reply_lost", "posted_then_cleared", "killed"))
     return outcome(ended(airflow, DAG_ID, first.run.run_id), platforms)
 
 
@@ -116,32 +91,18 @@ def outcome(run: Ended, platforms: dict[str, SandboxServer]) -> Outcome:
     )
 
 
-def test_killed_before_the_intent_is_written_it_is_posted_by_the_retry_only(first: Outcome) -> None:
-    task_id = "killed_before_the_intent"
-    assert first.end(task_id) == ("success", 2)
-    assert first.posted[task_id] == [first.returned(task_id)]
-    assert first.asked[task_id] == 1
+def test_killed_between_intent_and_result_it_is_uncertain(first: Outcome) -> None:
+    assert first.end("killed") == ("failed", 2)
+    assert "UncertainDeliveryError: Try 1 of this task was about to post" in first.run.log("killed")
+    assert (first.asked["killed"], len(first.posted["killed"])) == (1, 1)
+    assert first.records["killed"]["state"] == "intended"
 
 
-@pytest.mark.parametrize(
-    ("task_id", "asked", "posted"),
-    [("killed_before_sending", 0, 0), ("killed_while_sending", 1, 1), ("killed_before_storing", 1, 1)],
-)
-def test_killed_between_intent_and_result_it_is_uncertain(
-    first: Outcome, task_id: str, asked: int, posted: int
-) -> None:
-    assert first.end(task_id) == ("failed", 2)
-    assert "UncertainDeliveryError: Try 1 of this task was about to post" in first.run.log(task_id)
-    assert (first.asked[task_id], len(first.posted[task_id])) == (asked, posted)
-    assert first.records[task_id]["state"] == "intended"
-
-
-@pytest.mark.parametrize("task_id", ["killed_after_storing", "retried"])
-def test_killed_or_failed_after_the_result_is_stored_the_retry_returns_it(first: Outcome, task_id: str) -> None:
-    assert first.end(task_id) == ("success", 2)
-    assert first.posted[task_id] == [first.returned(task_id)]
-    assert first.asked[task_id] == 1
-    assert "Try 1 has posted bulletin BULLETIN-000001; nothing is posted." in first.run.log(task_id)
+def test_failed_after_the_result_is_stored_the_retry_returns_it(first: Outcome) -> None:
+    assert first.end("retried") == ("success", 2)
+    assert first.posted["retried"] == [first.returned("retried")]
+    assert first.asked["retried"] == 1
+    assert "Try 1 has posted bulletin BULLETIN-000001; nothing is posted." in first.run.log("retried")
 
 
 def test_a_lost_reply_ends_the_task(first: Outcome) -> None:
@@ -165,7 +126,6 @@ def test_uncertain_bulletin_stays_so_where_the_task_is_cleared(second: Outcome) 
     assert second.asked[task_id] == 1
 
 
-def test_bulletin_whose_record_was_deleted_is_posted_when_it_is_cleared(second: Outcome) -> None:
-    task_id = "killed_before_sending"
-    assert second.run.states[task_id] == "success"
-    assert second.posted[task_id] == [second.returned(task_id)]
+def test_bulletin_whose_record_was_deleted_is_posted_when_it_is_cleared(first: Outcome, second: Outcome) -> None:
+    assert second.run.states["killed"] == "success"
+    assert second.posted["killed"] == [*first.posted["killed"], second.returned("killed")]

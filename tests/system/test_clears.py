@@ -1,5 +1,5 @@
 """
-Exports and enrichments whose task is cleared: what is done again, and what is gone on with.
+Exports whose task is cleared: what is done again, and what is gone on with.
 
 `tests/contract/test_kills.py` has those that are killed, and `tests/distributed` a worker.
 """
@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_mediaops.sandbox.books import sample_isbns
-from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.state import Settings
 from airflow_provider_mediaops.sandbox.subscriptions import MINE, Subscriptions, in_order
-from tests.system.running import Ended, ended, own_services, wait_for
-from tests.unit.no_limit import NoLimit
+from tests.system.running import Ended, ended, own_platforms, wait_for
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.faults import RequestRecord
@@ -27,10 +24,6 @@ if TYPE_CHECKING:
     from tests.system.running import WatchedAirflow
 
 DAG_ID = "system_clears"
-ISBNS = sample_isbns(6_012)[6_000:]
-# One of these books is not known at first.
-MISSING = ISBNS[3]
-ENRICHMENTS = ("enrichment_finished", "enrichment_finished_deferred")
 EXPORTS = ("export_finished", "export_out_of_quota")
 SUBSCRIPTIONS, PAGES = 220, 5
 PAGES_BEFORE = 2
@@ -43,7 +36,7 @@ class Phase:
     What all tasks have come to, before they were cleared or afterwards.
 
     :param run: the run, which may be waiting for one of them.
-    :param requests: what each service was asked in this phase.
+    :param requests: what each platform was asked in this phase.
     """
 
     run: Ended
@@ -59,49 +52,31 @@ class Phase:
         """The page tokens that an export asked for."""
         return [request.query.get("pageToken") for request in self.requests[task_id]]
 
-    def isbns(self, task_id: str) -> list[str]:
-        """The books that an enrichment asked for."""
-        return [request.path.rpartition("/")[2] for request in self.requests[task_id]]
-
     def rows(self, task_id: str) -> list[dict[str, Any]]:
         """What a task has written."""
         return [json.loads(line) for line in self.files[task_id].splitlines()]
 
 
 @pytest.fixture(scope="module")
-def services(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
-    """
-    Have a service for each task, and let happen there what is to happen.
-
-    The book databases have no limit: a request that a busy machine brings forward over it would be refused, and its
-    task tried again for another reason than those that the tests are about.
-    """
+def platforms(airflow: WatchedAirflow) -> Iterator[dict[str, SandboxServer]]:
+    """Have a platform for each task; one of them has a quota of a few pages."""
     settings = {name: Settings(subscriptions=SUBSCRIPTIONS) for name in EXPORTS}
     settings["export_out_of_quota"] = Settings(subscriptions=SUBSCRIPTIONS, video_daily_units=PAGES_BEFORE)
-    with (
-        own_services(airflow, "video", settings, max_attempts=1) as platforms,
-        own_services(
-            airflow, "books", dict.fromkeys(ENRICHMENTS), max_attempts=1, requests_per_second=3, timeout=900
-        ) as databases,
-    ):
-        unknown = {"message": "Not Found", "error_message": "There is no such book."}
-        for database in databases.values():
-            database.state.books_rate = NoLimit()
-            database.state.faults.arm(StatusFault(service="books", status=404, path=f"/{MISSING}", body=unknown))
-        yield {**platforms, **databases}
+    with own_platforms(airflow, settings, max_attempts=1) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="module")
-def run_id(airflow: WatchedAirflow, services: dict[str, SandboxServer], output: Path) -> str:
+def run_id(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], output: Path) -> str:
     folder = output / "clears"
     folder.mkdir()
-    for name in services:
+    for name in platforms:
         (folder / f"{name}.jsonl").write_text(OLDER)
     return airflow.trigger(DAG_ID)
 
 
 @pytest.fixture(scope="module")
-def first(airflow: WatchedAirflow, services: dict[str, SandboxServer], run_id: str, output: Path) -> Phase:
+def first(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], run_id: str, output: Path) -> Phase:
     """Wait until all that is left is to clear."""
 
     def at_rest() -> bool:
@@ -111,25 +86,25 @@ def first(airflow: WatchedAirflow, services: dict[str, SandboxServer], run_id: s
 
     wait_for(at_rest, "each task has ended, or waits for its quota")
     tasks = {task.name: task for task in airflow.task_instances(DAG_ID, run_id)}
-    return phase(Ended(airflow, DAG_ID, run_id, "running", tasks), services, output)
+    return phase(Ended(airflow, DAG_ID, run_id, "running", tasks), platforms, output)
 
 
 @pytest.fixture(scope="module")
-def second(airflow: WatchedAirflow, services: dict[str, SandboxServer], first: Phase, output: Path) -> Phase:
+def second(airflow: WatchedAirflow, platforms: dict[str, SandboxServer], first: Phase, output: Path) -> Phase:
     """Clear them, when the causes are gone and a platform has something new."""
-    for server in services.values():
+    for server in platforms.values():
         server.state.requests.clear()
-    services["export_out_of_quota"].state.settings = Settings(subscriptions=SUBSCRIPTIONS)
-    services["export_finished"].state.subscriptions = Subscriptions(kind_prefix="svc", many=SUBSCRIPTIONS + 1)
-    airflow.clear(DAG_ID, first.run.run_id, services)
-    return phase(ended(airflow, DAG_ID, first.run.run_id), services, output)
+    platforms["export_out_of_quota"].state.settings = Settings(subscriptions=SUBSCRIPTIONS)
+    platforms["export_finished"].state.subscriptions = Subscriptions(kind_prefix="svc", many=SUBSCRIPTIONS + 1)
+    airflow.clear(DAG_ID, first.run.run_id, platforms)
+    return phase(ended(airflow, DAG_ID, first.run.run_id), platforms, output)
 
 
-def phase(run: Ended, services: dict[str, SandboxServer], output: Path) -> Phase:
-    files = {name: output / "clears" / f"{name}.jsonl" for name in services}
+def phase(run: Ended, platforms: dict[str, SandboxServer], output: Path) -> Phase:
+    files = {name: output / "clears" / f"{name}.jsonl" for name in platforms}
     return Phase(
         run,
-        requests={name: list(server.state.requests) for name, server in services.items()},
+        requests={name: list(server.state.requests) for name, server in platforms.items()},
         summaries={name: run.value(name) for name, task in run.tasks.items() if task.state == "success"},
         files={name: file.read_text() for name, file in files.items()},
     )
@@ -138,10 +113,6 @@ def phase(run: Ended, services: dict[str, SandboxServer], output: Path) -> Phase
 def listed(many: int) -> list[dict[str, Any]]:
     """Give what an export of so many subscriptions holds."""
     return in_order(Subscriptions(kind_prefix="svc", many=many).of_channel(MINE) or [], "alphabetical")
-
-
-def statuses(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(row["isbn13"], row["status"]) for row in rows]
 
 
 class TestExports:
@@ -172,16 +143,3 @@ class TestExports:
         summary = second.summaries[name]
         assert (summary["resumed"], summary["pages"], summary["duplicates"]) == (True, PAGES, 0)
         assert f"resumed after {50 * PAGES_BEFORE} subscriptions" in second.run.log(name)
-
-
-@pytest.mark.parametrize("name", ENRICHMENTS)
-def test_enrichment_that_is_cleared_when_it_is_done_asks_again_and_publishes_anew(
-    first: Phase, second: Phase, name: str
-) -> None:
-    assert (first.end(name), second.end(name)) == (("success", 1), ("success", 2)), second.run.log(name)
-    found = dict.fromkeys(ISBNS, "found")
-    assert statuses(first.rows(name)) == list({**found, MISSING: "not_found"}.items())
-    assert statuses(second.rows(name)) == list(found.items())
-    assert sorted(second.isbns(name)) == ISBNS
-    summary = second.summaries[name]
-    assert (summary["resumed"], summary["requests"]) == (False, len(ISBNS))

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_mediaops.sandbox.faults import StatusFault
 from airflow_provider_mediaops.sandbox.state import Settings
-from tests.system.running import ended, own_services, wait_for
+from tests.system.running import ended, own_platforms, wait_for
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.sandbox.server import SandboxServer
@@ -40,7 +40,7 @@ def platforms(airflow: WatchedAirflow, runs: Runs) -> Iterator[dict[str, Sandbox
     """Have a platform for each task, once all other runs have ended; two of them refuse once in the middle."""
     runs.all_ended()  # so that nobody else loses the triggerer
     settings = dict.fromkeys(NAMES, Settings(subscriptions=50 * PAGES))
-    with own_services(airflow, "video", settings, max_wait=MAX_WAIT) as servers:
+    with own_platforms(airflow, settings, max_wait=MAX_WAIT) as servers:
         for name, seconds in REFUSED.items():
             fault = StatusFault(service="video", status=429, retry_after=seconds, after=PAGES_BEFORE)
             servers[name].state.faults.arm(fault)

@@ -66,7 +66,7 @@ WORLDS: Mapping[str, tuple[World, ...]] = {
         *PROBED[8:],
         *UNPROBED[4:6],
     ),
-    "a service that is down for longer than all tries": UNPROBED[6:],
+    "a service that is down for longer than all retries of a call": UNPROBED[6:],
     "clear words for every book, with `canary_isbn`": WITH_CANARY,
     "clear words for every book, without `canary_isbn`": WITHOUT_CANARY,
 }

@@ -17,7 +17,7 @@ from airflow_provider_mediaops.cluster.folded import folded, measures
 from airflow_provider_mediaops.cluster.hot_threads import parse
 from tests.unit.cli.commands import command
 from tests.unit.cluster.digest.captured_days import write_two_weeks
-from tests.unit.hot_threads_text import cpu, section, split, stack, thread
+from tests.unit.hot_threads_text import cpu, section, stack, thread
 
 STACK = (
     "     10/10 snapshots sharing following 2 elements\n       app//org.x.Search.score(Search.java:1)\n"
@@ -213,9 +213,9 @@ def test_long_tables_are_cut(write: Write) -> None:
         (["--html", "same", "--folded", "same"], "same is given twice and would be replaced"),
         (["--html", "first.txt"], "first.txt is given twice and would be replaced"),
         (["--kinds"], "--kinds is about folded stacks: give --folded, too."),
-        (["--digest", "x.html", "--html", "y.html"], "leave out --html"),
-        (["-", "--digest", "x.html"], "- cannot be one of them"),
-        (["--digest", "-"], "- cannot be one of them"),
+        (["--digest", "x.html", "--html", "y.html"], "leave out --html, --folded, --json and -."),
+        (["-", "--digest", "x.html"], "leave out --html, --folded, --json and -."),
+        (["--digest", "-"], "leave out --html, --folded, --json and -."),
         (["/", "--digest", "x.html"], "is a whole disk or store"),
         (["--since", "2026-11-16"], "give --digest, too"),
         (["--digest", "x.html", "--since", "soon"], "since is a datetime"),
@@ -289,18 +289,14 @@ def test_text_out_of_a_log_says_what_was_taken_off(write: Write, tmp_path: Path)
     assert "2 threads" in ended.output
 
 
-def test_other_time_and_threads_without_a_figure_are_explained(write: Write) -> None:
-    uses = (split(80.0, 78.7, other=1.3), "0.0% (0s out of 500ms) wait usage", cpu(80.0))
-    with_split, seen, plain = (
+def test_threads_without_a_figure_are_explained(write: Write) -> None:
+    seen, plain = (
         command("hot-threads", write("report.txt", section("n", thread("es[n][search][T#1]", use, STACK)))).output
-        for use in uses
+        for use in ("0.0% (0s out of 500ms) wait usage", cpu(80.0))
     )
 
-    assert "  other 1.3 %\n" in with_split
-    assert "Other and idle are the share of the interval in which a thread was off the processor" in with_split
     assert "Seen: the number of threads, each of which counts 1" in seen
-    assert "off the processor" not in plain + seen
-    assert "Seen" not in plain + with_split
+    assert "Seen" not in plain
 
 
 @pytest.fixture
@@ -323,9 +319,11 @@ def test_a_folder_becomes_a_page(captures: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("week.*")} == {"week.html", "week.json", "week.folded"}
 
 
-def test_programs_get_the_result_of_a_task(captures: Path, tmp_path: Path) -> None:
-    ended = command("hot-threads", "--digest", tmp_path / "all.html", captures / "spikes", "-o", "json")
+def test_programs_get_the_result_of_a_task(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(captures)
+    ended = command("hot-threads", "--digest", "all.html", "spikes", "-o", "json")
     assert (ended.code, ended.document["series"]["spike"]) == (0, 3)
+    assert ended.document["path"] == str(captures / "all.html")
 
 
 def test_a_digest_of_nothing_is_a_problem(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_mediaops.http.rate_limit.backends import SqliteBackend
 from airflow_provider_mediaops.http.rate_limit.limiter import limiter_for
 from tests.unit import book_database, search_cluster, video_platform
-from tests.unit.cli.commands import Ended, command
+from tests.unit.cli.commands import command
 from tests.unit.http.rate_limit.keys import keep
 
 # Seconds from one slot to the next of a connection of these tests.
@@ -19,10 +19,9 @@ GAP = 1_030.0
 
 @pytest.fixture
 def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteBackend:
-    """The back end of Airflow's configuration; there is no connection yet."""
+    """The back end of Airflow's configuration."""
     path = tmp_path / "rates.db"
     monkeypatch.setenv("AIRFLOW__MEDIAOPS__RATE_LIMIT_STORE", f"sqlite:///{path}")
-    monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", set)
     return SqliteBackend(path)
 
 
@@ -41,7 +40,7 @@ def test_connections_with_the_same_key_share_its_rate(backend: SqliteBackend, bo
     books("weekly")
     books("other", key="another-key")
     keep(backend, name, reserved=3.5 * GAP)
-    done = command("rate", "-o", "json")
+    done = command("rate", "nightly", "weekly", "other", "nightly", "-o", "json")
     assert (done.code, done.document["problems"]) == (0, [])
     first, second = done.document["keys"]
     assert first["connections"] == [
@@ -70,23 +69,17 @@ def test_of_several_states_the_one_that_delays_longest_counts_and_each_is_said(
     name = books("nightly")
     keep(backend, name, **kept)
     where, titles, row = command("rate", "nightly").output.splitlines()
-    assert command("rate", "-o", "json").document["keys"][0]["state"] == state
+    assert command("rate", "nightly", "-o", "json").document["keys"][0]["state"] == state
     assert (where, titles.split()[:3]) == (backend.where, ["key", "connections", "rate"])
     assert row.startswith(f"{name[:12]}  nightly      0.001/s")
     assert [word for word in words if word not in row] == []
 
 
 @pytest.mark.usefixtures("backend")
-def test_without_a_connection_there_is_no_key() -> None:
-    assert command("rate") == Ended(0, "No connection has a rate.\n", "")
-
-
-@pytest.mark.usefixtures("backend")
 def test_connections_without_a_rate_are_named(connect: Callable[[str, str], None]) -> None:
     connect("cluster", search_cluster.connection("https://cluster.example"))
     connect("video", video_platform.connection("https://video.example"))
-    connect("web", '{"conn_type": "http"}')
-    done = command("rate", "-o", "json")
+    done = command("rate", "cluster", "video", "-o", "json")
     assert (done.code, done.document["without_rate"]) == (0, ["cluster", "video"])
     assert command("rate", "cluster").output == "Without a rate: cluster.\n"
 
@@ -95,7 +88,7 @@ def test_connections_without_a_rate_are_named(connect: Callable[[str, str], None
 def test_a_connection_that_cannot_be_used_is_a_problem_and_the_others_are_shown(books: Callable[..., str]) -> None:
     books("nightly")
     books("broken", timeout="soon")
-    done = command("rate", "-o", "json")
+    done = command("rate", "broken", "nightly", "-o", "json")
     assert done.code == 1
     assert len(done.document["keys"]) == 1
     (problem,) = done.document["problems"]
@@ -106,25 +99,11 @@ def test_a_connection_that_cannot_be_used_is_a_problem_and_the_others_are_shown(
 def test_a_store_that_cannot_be_used_is_a_problem(books: Callable[..., str], tmp_path: Path) -> None:
     books("nightly")
     (tmp_path / "rates.db").write_bytes(b"no database " * 1000)
-    done = command("rate", "-o", "json")
+    done = command("rate", "nightly", "-o", "json")
     assert done.code == 1
     assert done.document["keys"][0]["state"] == "unreadable"
     assert "cannot be used" in done.document["problems"][0]
-    assert "cannot be used" in command("rate").output
-
-
-@pytest.mark.usefixtures("backend")
-def test_a_database_that_cannot_be_read_is_reported(books: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> set[str]:
-        raise ConnectionError("postgresql://airflow:d4tabase-s3cr3t@db")
-
-    monkeypatch.setattr("airflow_provider_mediaops.cli.connections._stored_ids", fail)
-    books("nightly")
-    done = command("rate")
-    assert done.code == 0
-    assert "Only connections of the environment are shown" in done.output
-    assert "ConnectionError" in done.output
-    assert "s3cr3t" not in done.output + done.messages
+    assert "cannot be used" in command("rate", "nightly").output
 
 
 def test_a_reset_lets_tasks_go_on(backend: SqliteBackend, books: Callable[..., str]) -> None:
@@ -137,29 +116,18 @@ def test_a_reset_lets_tasks_go_on(backend: SqliteBackend, books: Callable[..., s
     assert "Reset: " in command("rate", "nightly", "--reset").output
 
 
-def test_a_reset_of_everything_is_wrong_use(backend: SqliteBackend, books: Callable[..., str]) -> None:
-    name = books("nightly")
-    keep(backend, name)
-    done = command("rate", "--reset")
-    assert (done.code, backend.read(name)[0] is None) == (2, False)
-    assert "rate CONN_ID --reset" in done.messages
-
-
 @pytest.mark.usefixtures("backend")
-def test_key_that_cannot_be_reset_is_a_problem(books: Callable[..., str], connect: Callable[[str, str], None]) -> None:
+def test_a_reset_of_nothing_is_a_problem(books: Callable[..., str], connect: Callable[[str, str], None]) -> None:
     books("own", rate_limit_store="memory://")
     connect("cluster", search_cluster.connection("https://cluster.example"))
     done = command("rate", "own", "cluster", "--reset", "-o", "json")
     assert (done.code, done.document["reset"]) == (1, False)
-    assert [problem.split(":")[0] for problem in done.document["problems"]] == [
-        "Connection 'cluster' has no rate",
-        "A rate in memory",
-    ]
+    assert done.document["problems"][0].startswith("Nothing was reset: ")
 
 
 def test_no_key_is_shown(backend: SqliteBackend, books: Callable[..., str]) -> None:
     keep(backend, books("nightly"))
     for form in ("text", "json"):
-        done = command("rate", "-o", form)
+        done = command("rate", "nightly", "-o", form)
         assert book_database.KEY not in done.output + done.messages
-    assert len(command("rate", "-o", "json").document["keys"][0]["fingerprint"]) == 12
+    assert len(command("rate", "nightly", "-o", "json").document["keys"][0]["fingerprint"]) == 12

@@ -378,10 +378,6 @@ LINES = re.findall(
 )
 
 
-def test_every_file_is_in_the_table_of_where_it_is_from() -> None:
-    assert {file for _, file, _, _ in LINES} | {"README.md"} == {path.name for path in VENDOR.iterdir()}
-
-
 def test_files_are_those_that_were_published_one_after_the_other() -> None:
     left = {path.name: path.read_bytes() for path in VENDOR.iterdir() if path.name != "README.md"}
     for _, file, size, digest in LINES:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor
-    from tests.unit.storage.conftest import Store
+    from tests.unit.storage.fake_store import FakeStore
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 LIST = (CRIME, "x", PROGRAMMING, CRIME, CALENDAR)
@@ -156,7 +156,7 @@ class TestGoingOn:
         assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
         assert statuses(tmp_path / "books.jsonl") == ["not_found"]
 
-    def test_killed_enrichment_on_an_object_store_resumes(self, store: Store, database: Mocker) -> None:
+    def test_killed_enrichment_on_an_object_store_resumes(self, store: FakeStore, database: Mocker) -> None:
         destination = "memory://shelf@bucket/books.jsonl"
         stopped_at(PROGRAMMING, destination, database)
 

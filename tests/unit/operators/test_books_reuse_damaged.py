@@ -141,7 +141,7 @@ class TestBadInput:
                 path.mkdir()
             isbns = {"isbns": [CRIME]} if argument == "reuse" else {}
 
-            with pytest.raises(permanent(InvalidArgumentError), match=f"^{argument} .*{path} is {kind}, not a file"):
+            with pytest.raises(permanent(InvalidArgumentError), match=f"^{argument} .*{path} is a folder, a pipe or"):
                 enrich(tmp_path / "new.jsonl", **{argument: path}, **isbns)
 
         assert not database.called

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from airflow_provider_mediaops.exceptions import (
     QuotaExceededError,
 )
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator
+from airflow_provider_mediaops.video import export as video_export
+from airflow_provider_mediaops.video.export import ExportAttempt
 from tests.airflow_names import TaskDeferred
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.forms import in_triggerer
@@ -202,17 +205,31 @@ class TestExport:
         assert not platform.called
         assert list(tmp_path.iterdir()) == []
 
-    def test_the_recorded_page_is_exported(self, tmp_path: Path, platform: Mocker, data: Path) -> None:
-        recorded = json.loads((data / "video" / "subscription_page.json").read_text(encoding="utf-8"))
-        platform.get(SUBSCRIPTIONS, [{"json": recorded}, {"json": {"items": []}}])
 
-        export(tmp_path / "subs.parquet")
+@pytest.mark.parametrize(
+    ("filter_", "whose"),
+    [
+        ({"mine": False, "channel_id": "UC1"}, "the subscriptions of channel UC1"),
+        ({"mine": False, "ids": "a,b"}, "2 subscriptions by their ids"),
+        ({}, "the subscriptions of the authorised user"),
+    ],
+)
+def test_log_says_what_is_exported_and_every_30_seconds_how_far_it_is(
+    tmp_path: Path, platform: Mocker, monkeypatch: pytest.MonkeyPatch, filter_: dict[str, Any], whose: str
+) -> None:
+    lines = log_lines(monkeypatch, ExportSubscriptionsOperator)
+    # Each page takes eight seconds.
+    slow = partial(ExportAttempt, clock=lambda: 8.0 * platform.call_count)
+    monkeypatch.setattr(video_export, "ExportAttempt", slow)
+    answers(platform, *(page(number, next_token=f"t{number}") for number in range(9)), page(9))
 
-        rows = pq.read_table(tmp_path / "subs.parquet").to_pylist()
-        assert [(row["title"], row["channel_id"], row["total_item_count"]) for row in rows] == [
-            ("Lighthouse keepers", "UClamp", 218),
-            ("Ærø by bike ✓", "UCbike", 47),
-        ]
+    export(tmp_path / "subs.jsonl", page_size=7, **filter_)
+
+    first, *between, _ = lines
+    assert first == f"INFO: Exporting {whose} to {tmp_path}/subs.jsonl: pages of 7, no rate set, from the start."
+    assert [line.partition(";")[0] for line in between] == [
+        f"INFO: {number} subscriptions of {number} pages so far" for number in (4, 8)
+    ]
 
 
 class TestGoingOn:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.utils.state import TaskInstanceState
 
-from airflow_provider_mediaops.exceptions import PermissionDeniedError
 from airflow_provider_mediaops.operators.books import EnrichIsbnsOperator
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.operators.links import DatasetLink, HotThreadsReportLink
 from airflow_provider_mediaops.operators.video import ExportSubscriptionsOperator, PostBulletinOperator
 from airflow_provider_mediaops.plugin.airflow_plugin import MediaOpsPlugin
 from airflow_provider_mediaops.report_urls import LIST_ROUTE, TAB_ROUTE, tab_url
-from airflow_provider_mediaops.triggers.base import done_event
-from tests.airflow_names import TaskDeferred
-from tests.unit.book_database import CRIME
-from tests.unit.operators.enrichment import make
-from tests.unit.operators.video_platform_tasks import SUBSCRIPTIONS
 from tests.unit.operators.video_platform_tasks import platform as platform  # noqa: PLC0414 a fixture
-from tests.unit.permanent import permanent
-from tests.unit.video_platform import error, page
 
 if TYPE_CHECKING:
-    from requests_mock import Mocker
-
     from airflow_provider_mediaops.lineage import TaskLineage
 
 RUN_ID = "manual__2026-11-22T09:30:00+00:00"
@@ -114,48 +102,6 @@ def told(operator: Any) -> TaskLineage:
     """Return what OpenLineage is told of a task that has ended: it asks the same of one that failed."""
     lineage: TaskLineage = operator.get_openlineage_facets_on_complete(None)
     return lineage
-
-
-@pytest.mark.usefixtures("plain")
-def test_another_worker_tells_what_the_triggerer_has_written(tmp_path: Path) -> None:
-    (tmp_path / "list.csv").write_text(f"isbn,price\n{CRIME},9.5\n")
-    file, events = tmp_path / "books.csv", OutletEventAccessors()
-    arguments: dict[str, Any] = {"source": str(tmp_path / "list.csv"), "deferrable": True, "outlets": [ASSET]}
-    with pytest.raises(TaskDeferred) as deferred:
-        make(file, **arguments).execute({"outlet_events": events})
-    assert len(events) == 0
-
-    summary = {"path": str(file), "rows": 1, "bytes": 99, "found": 1, "failed": 0, "not_asked": 0}
-    operator = make(file, **arguments)
-    operator.execute_complete({"outlet_events": events}, done_event(summary), **(deferred.value.kwargs or {}))
-
-    assert events[ASSET].extra == {**summary, "complete": True}
-    [written] = told(operator).outputs
-    assert (written.uri, written.rows, written.bytes) == (file.as_uri(), 1, 99)
-    assert list((written.columns or {}).items())[-1] == ("source_price", "string")
-
-
-@pytest.mark.usefixtures("plain")
-def test_failed_task_reports_no_output(tmp_path: Path, platform: Mocker) -> None:
-    platform.get(SUBSCRIPTIONS, status_code=403, json=error(403, "forbidden"))
-    operator, events = export(tmp_path / "subs.csv", outlets=[ASSET]), OutletEventAccessors()
-    with pytest.raises(permanent(PermissionDeniedError)):
-        operator.execute({"outlet_events": events})
-
-    assert [each.uri for each in told(operator).inputs] == [
-        "mediaops-video://mediaops_video_default/subscriptions/mine"
-    ]
-    assert told(operator).outputs == ()
-    assert events[ASSET].extra == {}
-
-
-@pytest.mark.usefixtures("plain")
-def test_dataset_published_before_the_task_failed_is_reported(tmp_path: Path, platform: Mocker) -> None:
-    platform.get(SUBSCRIPTIONS, json=page(1))
-    operator = export(tmp_path / "subs.csv", outlets=[ASSET])
-    operator.execute({"outlet_events": OutletEventAccessors()})
-
-    assert [each.uri for each in told(operator).outputs] == [(tmp_path / "subs.csv").as_uri()]
 
 
 @pytest.mark.usefixtures("plain")

@@ -1,4 +1,4 @@
-"""The cluster's operations: who may ask, for which nodes, with which parameters, and what CPU they show."""
+"""The cluster's operations: with which parameters, what CPU they show, and which tasks use it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
 from tests.unit.sandbox.conftest import OPERATOR
 
 if TYPE_CHECKING:
@@ -32,18 +33,6 @@ async def cpu(sandbox: Sandbox) -> dict[str, tuple[int, int]]:
     return {node["name"]: (node["os"]["cpu"]["percent"], node["process"]["cpu"]["percent"]) for node in nodes}
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [None, "Basic d3Jvbmc6d3Jvbmc=", "Basic ???", "Basic /w==", "ApiKey wrong", "Bearer wrong", "Digest x"],
-)
-async def test_others_are_refused(sandbox: Sandbox, authorization: str | None) -> None:
-    headers = {} if authorization is None else {"Authorization": authorization}
-    reply = await sandbox.get("/cluster/_nodes/hot_threads", headers=headers)
-
-    assert error_of(reply)[:2] == (401, "security_exception")
-    assert reply.headers["WWW-Authenticate"].startswith("Basic")
-
-
 async def test_a_sampling_longer_than_the_timeout_fails(sandbox: Sandbox) -> None:
     reply = await ask(sandbox, "/_nodes/sandbox-2/hot_threads", interval="2s", timeout="1500ms")
 
@@ -57,10 +46,7 @@ async def test_a_sampling_longer_than_the_timeout_fails(sandbox: Sandbox) -> Non
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        *((f"hot_threads?interval={time}", "interval: ") for time in ("500", "5w", "-5s", "1.5s", "xs", "0", "0ms")),
-        ("hot_threads?timeout=soon", "timeout: "),
-        ("hot_threads?snapshots=0", "snapshots: "),
-        ("hot_threads?threads=-1", "threads: "),
+        *((f"hot_threads?interval={time}", "interval: ") for time in ("500", "5w", "-5s", "1.5s", "0ms")),
         ("hot_threads?ignore_idle_threads=True", "ignore_idle_threads: "),
         ("hot_threads?type=gpu", "type: "),
         ("hot_threads?Interval=1s", "request contains unrecognized parameter: [Interval]"),
@@ -88,3 +74,19 @@ async def test_one_node_spikes_once_a_cycle_and_the_others_stay_calm(make_sandbo
     assert not hot[0]
     assert max(reading[name][0] for reading in readings for name in ("sandbox-1", "sandbox-3")) < 50
     assert all(0 <= figure <= 100 for reading in readings for pair in reading.values() for figure in pair)
+
+
+async def test_the_cpu_of_the_hottest_thread_is_that_of_a_search(sandbox: Sandbox) -> None:
+    async def search_cpu() -> int:
+        node = (await ask(sandbox, "/_tasks", detailed="true", nodes="sandbox-2")).json()["nodes"]
+        (tasks,) = [each["tasks"].values() for each in node.values()]
+        (search,) = [task for task in tasks if "read/search" in task["action"]]
+        return int(search["resource_stats"]["total"]["cpu_time_in_nanos"])
+
+    sandbox.state.cluster.pin(CpuPin(node=None, percent=80))
+    before = await search_cpu()
+    sandbox.clock.seconds += 0.5
+
+    assert await search_cpu() - before == pytest.approx(400e6, abs=1e5)
+    report = (await ask(sandbox, "/_nodes/sandbox-2/hot_threads")).text
+    assert "80.0% (400ms out of 500ms) cpu usage by thread 'opensearch[sandbox-2][search][T#5]'" in report

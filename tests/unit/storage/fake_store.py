@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from airflow.sdk.io import attach
 from airflow.sdk.io.store import _STORE_CACHE
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
-#: ``conditions``: it checks them, as S3 does. ``ignores``: its client sends them, and it does not check. ``creation``:
-#: it checks only whether there is an object. ``refuses``: it replies that it knows none. ``none``: its client has none.
-Kind = Literal["conditions", "ignores", "creation", "refuses", "none"]
+#: ``conditions``: it checks them, as S3 does. ``ignores``: its client sends them, and it does not check.
+#: ``refuses``: it replies that it knows none. ``none``: its client has none.
+Kind = Literal["conditions", "ignores", "refuses", "none"]
 
 
 StoreT = TypeVar("StoreT", bound=MemoryFileSystem)
@@ -35,29 +35,6 @@ def refused(code: str) -> OSError:
     error = OSError(errno.EINVAL, code)
     error.__cause__ = ClientError(code)
     return error
-
-
-class Upload(io.BytesIO):
-    """A file that is written in blocks and appears when it is committed, as those of s3fs."""
-
-    def __init__(self, store: FakeStore, path: str, options: dict[str, Any]) -> None:
-        super().__init__()
-        self.store, self.path, self.options = store, path, options
-        store.transaction.files.append(self)
-
-    def write(self, data: Any) -> int:
-        self.store.blocks += 1
-        self.store.on_block()
-        return super().write(data)
-
-    def close(self) -> None:
-        """Send the last block; the content stays for the commit."""
-
-    def commit(self) -> None:
-        self.store.commit_upload(self.path, self.getvalue(), **self.options)
-
-    def discard(self) -> None:
-        self.store.discarded += 1
 
 
 class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no types
@@ -93,6 +70,9 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self.on_written: Callable[[str, bytes], object] = lambda _path, _value: None
         #: Whether it replies to a condition that it knows none.
         self.refuses_conditions = False
+        #: The error of each write to a path that it refuses.
+        self.refusal: Exception | None = None
+        self.refuses: Callable[[str], bool] = lambda _: True
 
     def check_conditions(self, conditional: bool) -> None:  # noqa: FBT001
         """Check the conditions of writes from now on, or be a store that knows none."""
@@ -139,6 +119,8 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
 
     def _replace(self, path: str, value: bytes, **options: Any) -> None:
         there = self.store.get(path)
+        if self.refusal and self.refuses(path):
+            raise self.refusal
         if self.refuses_conditions and options:
             raise refused("NotImplemented")
         if self.conditional:
@@ -152,10 +134,13 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         self.store[path] = file
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        if mode == "rb":
-            self.on_request("open", path)
-            return super().open(path, mode, **options)
-        return Upload(self, path, {name: options[name] for name in ("IfMatch", "IfNoneMatch") if name in options})
+        self.on_request("open", path)
+        return super().open(path, mode, **options)
+
+    def put_file(self, lpath: str, rpath: str, **_: Any) -> None:
+        """Write a local file, which appears at the end of the upload."""
+        self.blocks += 1
+        self._write("put_file", rpath, Path(lpath).read_bytes())
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
@@ -215,22 +200,8 @@ class FakeStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec publishes no 
         return sorted(self.store)
 
 
-class CreationOnly(FakeStore):
-    """A store whose client knows the condition of a creation alone, as those of Google and Microsoft."""
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
-        self._write("pipe_file", path, value, mode=mode)
-
-    def _replace(self, path: str, value: bytes, **options: Any) -> None:
-        if options.get("mode") == "create" and path in self.store:
-            raise FileExistsError(path)
-        FakeStore._replace(self, path, value)
-
-
 def store_of(kind: Kind) -> FakeStore:
     """Return a store of a kind."""
-    if kind == "creation":
-        return CreationOnly(conditional=False)
     store = FakeStore(conditional=kind != "none")
     store.conditional, store.refuses_conditions = kind == "conditions", kind == "refuses"
     return store

@@ -18,7 +18,7 @@ from airflow_provider_mediaops.storage.ownership import Owner
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Staging
-    from tests.unit.storage.conftest import Store
+    from tests.unit.storage.fake_store import FakeStore
 
 VIEW = FlatView(columns={"id": str, "n": int}, flatten=lambda record: record)
 START = 1_800_000_000.0
@@ -93,7 +93,7 @@ def local_place(folder: Path) -> Place:
     )
 
 
-def store_place(store: Store) -> Place:
+def store_place(store: FakeStore) -> Place:
     top = "/bucket/top/"
     place = Place(
         f"memory://shelf@bucket{top.removeprefix('/bucket').rstrip('/')}",

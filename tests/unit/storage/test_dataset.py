@@ -15,12 +15,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_mediaops.exceptions import PermanentError
-from airflow_provider_mediaops.storage import formats, source_file, source_list
+from airflow_provider_mediaops.storage import source_file, source_list
 from airflow_provider_mediaops.storage.dataset import Dataset
 from airflow_provider_mediaops.storage.formats import FORMATS, FlatView, json_line, write_table
 from airflow_provider_mediaops.storage.ownership import Owner
 from airflow_provider_mediaops.storage.paths import path_of
-from airflow_provider_mediaops.storage.source_file import MAX_DATASET_ROW_BYTES
+from airflow_provider_mediaops.storage.source_file import MAX_DATASET_ROW_BYTES, MAX_RECORD_BYTES
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.formats import CsvFormulas, Format
@@ -198,14 +198,13 @@ LIMIT = 10_000
 
 @pytest.fixture
 def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let lines have 10,000 bytes, and the files of datasets what follows from that."""
-    factor = MAX_DATASET_ROW_BYTES // formats.MAX_LINE_BYTES
-    monkeypatch.setattr(formats, "MAX_LINE_BYTES", LIMIT)
+    """Let records have 10,000 bytes, and the rows of datasets what follows from that."""
+    factor = MAX_DATASET_ROW_BYTES // MAX_RECORD_BYTES
     monkeypatch.setattr(source_file, "MAX_DATASET_ROW_BYTES", factor * LIMIT)
 
 
 def longest(value: str | list[Any]) -> dict[str, Any]:
-    """Return the longest record of such values that can be written."""
+    """Return the longest record of such values that may come."""
     count = (LIMIT - 20) // (len(json_line(value)) + 1)
     while len(json_line({"value": value * (count + 1)})) <= LIMIT:
         count += 1
@@ -229,18 +228,6 @@ def test_the_longest_record_is_read_again(tmp_path: Path, format_: Format, value
     read = source_list.read_records(path_of(str(tmp_path / "d")), format_)
 
     assert list(map(json.loads, read)) == [record, {"value": "next"}]
-
-
-@pytest.mark.usefixtures("short_lines")
-def test_a_longer_record_is_refused_and_what_was_committed_stays(tmp_path: Path) -> None:
-    dataset = Dataset(str(tmp_path / "d.jsonl"), view=VIEW)
-    short, too_long = {"value": "x" * (LIMIT // 2)}, {"value": "x" * LIMIT}
-    with dataset.staging(OWNER) as staging:
-        staging.commit([short, short, short], 1)
-        with pytest.raises(PermanentError, match="row of the dataset has 10,012 bytes"):
-            staging.commit([short, too_long], 2)
-
-        assert (staging.rows, staging.state) == (3, 1)
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ import os
 import stat
 from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
 import pytest
@@ -15,9 +14,6 @@ from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.storage.files import beside, write_whole
 from airflow_provider_mediaops.storage.paths import path_of
 from tests.unit.storage.fake_store import FakeStore
-
-if TYPE_CHECKING:
-    from tests.unit.storage.conftest import Store
 
 BUCKET = "memory://shelf@bucket"
 
@@ -97,7 +93,9 @@ def test_a_destination_that_is_a_named_pipe_is_refused_and_stays(tmp_path: Path,
     link.symlink_to(pipe)
     path = link if through_link else pipe
 
-    with pytest.raises(FileExistsError, match=f"{path} cannot be written: it is a named pipe, which the file would"):
+    with pytest.raises(
+        FileExistsError, match=f"{path} cannot be written: it is a pipe or a device, which the file would"
+    ):
         write_whole(local(path), b"")
 
     assert stat.S_ISFIFO(pipe.lstat().st_mode)
@@ -140,7 +138,7 @@ def test_a_path_that_can_never_name_a_file_is_refused_with_its_name(path: str, m
     ],
 )
 def test_a_store_that_refuses_is_named_and_the_older_object_stays(
-    store: Store, refusal: Exception, kind: type[Exception], message: str
+    store: FakeStore, refusal: Exception, kind: type[Exception], message: str
 ) -> None:
     store.pipe_file("/bucket/c.txt", b"older")
     store.refusal = refusal
@@ -151,7 +149,7 @@ def test_a_store_that_refuses_is_named_and_the_older_object_stays(
     assert store.cat_file("/bucket/c.txt") == b"older"
 
 
-def test_a_store_with_folders_is_given_them(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_with_folders_is_given_them(store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     # As SFTP: a file in a folder that does not exist is an error.
     pipe = store.pipe_file
 

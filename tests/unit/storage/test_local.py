@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -235,23 +234,20 @@ class TestPlanted:
     """In a folder that others can write to, anything may have the name of the hidden folder."""
 
     @pytest.mark.parametrize(
-        ("plant", "kind"),
+        "plant",
         [
-            (lambda path: path.symlink_to("/tmp"), "a symbolic link"),  # noqa: S108 nothing is written there
-            (lambda path: path.touch(), "a file"),
-            (os.mkfifo, "a named pipe"),
-            (lambda path: socket.socket(socket.AF_UNIX).bind(path.name), "a socket"),
+            lambda path: path.symlink_to("/tmp"),  # noqa: S108 nothing is written there
+            lambda path: path.touch(),
+            os.mkfifo,
         ],
-        ids=["link", "file", "pipe", "socket"],
+        ids=["link", "file", "pipe"],
     )
-    @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
     def test_planted_file_in_the_place_of_the_folder_is_refused(
-        self, here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Path], Any], kind: str
+        self, here: Place, tmp_path: Path, plant: Callable[[Path], Any]
     ) -> None:
-        monkeypatch.chdir(tmp_path)  # the paths of sockets are short
         plant(tmp_path / STAGING)
 
-        message = rf"d\.jsonl cannot be written: .*{STAGING} is {kind}; remove it"
+        message = rf"d\.jsonl cannot be written: .*{STAGING} is no folder of this user, .* remove it"
         with pytest.raises(PermissionError, match=message):
             here.dataset().published(owner())
         with pytest.raises(PermissionError, match=message):
@@ -267,7 +263,9 @@ class TestPlanted:
         else:
             monkeypatch.setattr("airflow_provider_mediaops.storage.files._is_own", lambda *_: False)
 
-        with pytest.raises(PermissionError, match=rf"{STAGING} is a folder of another user \(uid [0-9]+\); remove it"):
+        with pytest.raises(
+            PermissionError, match=rf"{STAGING} is no folder of this user, but of uid [0-9]+, .* remove it"
+        ):
             here.dataset().published(owner())
 
     def test_a_link_in_the_place_of_a_log_is_not_followed(self, here: Place, tmp_path: Path) -> None:

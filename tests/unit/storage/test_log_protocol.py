@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 #: A disk, and stores by what they make of the condition of a publication. The log itself is written without conditions.
-KINDS = ["disk", "conditions", "creation", "none", "ignores", "refuses"]
+KINDS = ["disk", "conditions", "none", "ignores", "refuses"]
 #: Those of them whose publication takes other steps: under a lock, in one request, or with a race before it and a look
 #: behind it. What the others make of a condition shows in each single schedule.
 PLACES = ["disk", "conditions", "none"]
@@ -329,7 +329,7 @@ def test_a_write_whose_reply_is_lost_counts_as_the_own(lost: str, world: World) 
     world.check_changes()
 
 
-@pytest.mark.parametrize("kind", ["none", "creation", "ignores", "refuses"])
+@pytest.mark.parametrize("kind", ["none", "ignores", "refuses"])
 def test_without_conditions_there_is_a_race_of_one_request(kind: str, world: World) -> None:
     x = world.attempt("X", A, "00000001")
     # A store that refuses the condition is asked once more, and its version is read before that.
@@ -353,7 +353,7 @@ def test_a_file_that_appeared_before_the_last_request_is_not_replaced(world: Wor
     assert world.history[-1][1] == "B"
 
 
-@pytest.mark.parametrize("kind", ["none", "creation", "refuses"])
+@pytest.mark.parametrize("kind", ["none", "refuses"])
 def test_without_a_reply_the_version_is_that_of_the_own_content(world: World) -> None:
     x = world.attempt("X", A, "00000001")
     assert x.until("pipe_file data")

@@ -13,10 +13,10 @@ from airflow_provider_mediaops.storage import log, object_store
 from airflow_provider_mediaops.storage.object_store import StoreBackend
 from airflow_provider_mediaops.storage.scratch import ScratchFile
 from tests.unit.storage.dying import DeathError
-from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped
+from tests.unit.storage.places import Place, StoppedError, attempt, owner, rows, stopped, store_place
 
 if TYPE_CHECKING:
-    from tests.unit.storage.conftest import Store
+    from tests.unit.storage.fake_store import FakeStore
 
 
 def segments(place: Place) -> list[str]:
@@ -42,7 +42,7 @@ class TestCommits:
         assert attempt(bucket.dataset(), owner()).summary["rows"] == 100
         assert bucket.lines() == rows(0, 100)
 
-    def test_a_death_loses_those_that_are_held_back_and_no_other(self, bucket: Place, store: Store) -> None:
+    def test_a_death_loses_those_that_are_held_back_and_no_other(self, bucket: Place, store: FakeStore) -> None:
         def die(_name: str, _path: str) -> None:
             raise DeathError
 
@@ -58,7 +58,7 @@ class TestCommits:
         assert bucket.lines() == [*rows(0), *rows(9)]
 
     def test_a_commit_that_fails_names_the_destination_and_leaves_the_one_before(
-        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, bucket: Place, store: FakeStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse_once(*_: Any, **__: Any) -> None:
             monkeypatch.setattr(store, "ls", real)
@@ -97,7 +97,7 @@ class TestCommits:
         assert attempt(bucket.dataset(), owner(), stop=True).rows == 4
 
     def test_hundreds_of_segments_are_resumed_in_few_requests(
-        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, bucket: Place, store: FakeStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(StoreBackend, "hold_seconds", 0.0)
@@ -117,7 +117,7 @@ class TestCommits:
         assert bucket.is_settled()
 
     def test_a_segment_that_cannot_be_read_ends_the_attempt_and_counts_for_the_next(
-        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, bucket: Place, store: FakeStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         attempt(bucket.dataset(), owner(), rows(0), stop=True)
 
@@ -131,7 +131,7 @@ class TestCommits:
                 bucket.dataset().staging(owner()).__enter__()
         assert attempt(bucket.dataset(), owner(), stop=True).rows == 2
 
-    def test_a_name_with_characters_of_patterns(self, bucket: Place, store: Store) -> None:
+    def test_a_name_with_characters_of_patterns(self, bucket: Place, store: FakeStore) -> None:
         store.pipe_file(f"/bucket/top/.1.jsonl.staging/{owner().folder}/0001-00000000", b"")
         attempt(bucket.dataset("[1].jsonl"), owner(), rows(0), stop=True)
         assert attempt(bucket.dataset("[1].jsonl"), owner()).resumed
@@ -140,7 +140,7 @@ class TestCommits:
         assert bucket.is_settled("[1].jsonl")
 
     def test_objects_that_cannot_be_removed_fail_nothing_and_do_not_count(
-        self, bucket: Place, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, bucket: Place, store: FakeStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: Any, **__: Any) -> None:
             raise PermissionError("Access Denied")
@@ -162,7 +162,7 @@ class TestLargeFiles:
         monkeypatch.setattr(object_store, "_PART_BYTES", 1000)
         monkeypatch.setattr(object_store, "_BLOCK_BYTES", 1500)
 
-    def test_large_file_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: Store) -> None:
+    def test_large_file_is_sent_in_parts_and_read_in_parts(self, bucket: Place, store: FakeStore) -> None:
         long = [{"id": "x" * 5000, "n": 1}]
         attempt(bucket.dataset(), owner(), long, rows(0), stop=True)
         assert attempt(bucket.dataset(), owner(), rows(5)).resumed
@@ -171,7 +171,9 @@ class TestLargeFiles:
         assert store.blocks
         assert store.discarded == 0
 
-    def test_large_file_that_was_replaced_meanwhile_is_given_up(self, bucket: Place, store: Store) -> None:
+    def test_large_file_that_was_replaced_meanwhile_is_given_up(self, store: FakeStore) -> None:
+        bucket = store_place(store)
+
         def another() -> None:
             store.on_block = lambda: None
             bucket.write("d.jsonl", b"of another program")
@@ -226,6 +228,6 @@ def test_condition_of_a_write_is_sent_in_the_words_of_the_cloud(
     client = StandIn(protocol)
     write = object_store.conditional_write(client)
     with closing(ScratchFile()) as new:
-        new.append(b"content")
+        new.write([b"content"])
         assert write("bucket/d.jsonl", new, version) == "v2"
     assert client.sent == {**sent, "content": b"content"}

@@ -9,31 +9,27 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import DestinationReplacedError, PermanentError
 from airflow_provider_mediaops.storage.paths import path_of
 from airflow_provider_mediaops.storage.record import FileRecord, Version
-from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached, refused
-
-if TYPE_CHECKING:
-    from tests.unit.storage.conftest import Store
+from tests.unit.storage.fake_store import FakeStore, attached, refused
 
 NOTHING = Version()
 STORED = "memory://shelf@bucket/top"
 ONE, TWO = {"n": 1}, {"n": 2}
 
 
-@pytest.fixture(params=["disk", "store", "store that checks creation"])
+@pytest.fixture(params=["disk", "store"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return the address of an empty folder of each kind that can keep records."""
     if request.param == "disk":
         yield str(tmp_path)
         return
-    is_s3 = request.param == "store"
-    with attached((FakeStore if is_s3 else CreationOnly)(conditional=is_s3), "shelf"):
+    with attached(FakeStore(), "shelf"):
         yield STORED
 
 
@@ -108,13 +104,15 @@ def test_files_of_other_names_are_passed_over(tmp_path: Path) -> None:
 
 
 class TestAStoreThatDoesNotCheck:
-    def test_client_without_conditions_is_refused_and_nothing_is_written(self, store: Store) -> None:
+    def test_client_without_conditions_is_refused_and_nothing_is_written(self, store: FakeStore) -> None:
         store.check_conditions(conditional=False)
         with pytest.raises(PermanentError, match=r"record cannot be kept: .* Choose a folder on S3"):
             record_at(STORED).replace(ONE, NOTHING)
         assert store.names == []
 
-    def test_server_that_ignores_conditions_is_refused_also_after_the_record_was_withdrawn(self, store: Store) -> None:
+    def test_server_that_ignores_conditions_is_refused_also_after_the_record_was_withdrawn(
+        self, store: FakeStore
+    ) -> None:
         # The client sends them, and the server writes all the same.
         store.conditional = False
         record = record_at(STORED)
@@ -124,7 +122,7 @@ class TestAStoreThatDoesNotCheck:
         with pytest.raises(PermanentError, match="does not refuse"):
             record.replace(TWO, withdrawn)
 
-    def test_server_that_implements_no_condition_is_refused_and_nothing_is_written(self, store: Store) -> None:
+    def test_server_that_implements_no_condition_is_refused_and_nothing_is_written(self, store: FakeStore) -> None:
         store.refusal = refused("NotImplemented")
         with pytest.raises(PermanentError, match="does not refuse"):
             record_at(STORED).replace(ONE, NOTHING)
@@ -132,15 +130,15 @@ class TestAStoreThatDoesNotCheck:
 
 
 @pytest.mark.parametrize("code", ["PreconditionFailed", "ConditionalRequestConflict", "ConditionNotMet", "412", "409"])
-def test_refusals_of_stores_are_conflicts(store: Store, code: str) -> None:
+def test_refusals_of_stores_are_conflicts(store: FakeStore, code: str) -> None:
     store.refusal = refused(code)
     with pytest.raises(DestinationReplacedError, match=r"bucket/top/record was published by another run"):
         record_at(STORED).replace(ONE, NOTHING)
 
 
-def test_store_that_refuses_the_key_is_no_conflict(store: Store) -> None:
+def test_store_that_refuses_the_key_is_no_conflict(store: FakeStore) -> None:
     store.refusal = refused("AccessDenied")
-    with pytest.raises(PermissionError, match=r"record cannot be written: .* no right .*\(AccessDenied\)"):
+    with pytest.raises(PermissionError, match=r"record cannot be written: the store refuses .*\(AccessDenied\)"):
         record_at(STORED).replace(ONE, NOTHING)
 
 

@@ -30,10 +30,10 @@ def test_a_scratch_file_has_no_name_and_is_read_at_any_place_while_it_grows(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     file = ScratchFile()
-    places = [(file.append(b"%06d" % number), b"%06d" % number) for number in range(10_000)]
+    places = [(file.write([b"%06d" % number]).start, b"%06d" % number) for number in range(10_000)]
 
     assert [file.read(start, 6) for start, _ in reversed(places)] == [data for _, data in reversed(places)]
-    assert file.read(file.append(b"later"), 5) == b"later"
+    assert file.read(file.write([b"later"]).start, 5) == b"later"
     assert list(tmp_path.iterdir()) == []
     file.close()
     assert not file.close.alive
@@ -47,7 +47,7 @@ def test_a_disk_that_is_full_for_a_file_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "pwrite", refuse)
 
     with pytest.raises(OSError, match=f"The folder for temporary files, {tempfile.gettempdir()}, cannot hold"):
-        file.append(b"data")
+        file.write([b"data"])
 
 
 def test_machine_without_a_folder_for_temporary_files_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

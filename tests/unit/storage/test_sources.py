@@ -22,7 +22,7 @@ from airflow_provider_mediaops.storage.source_file import InvalidSourceError, Re
 from airflow_provider_mediaops.storage.source_list import find_files, read_list, rows_of, version_of
 
 if TYPE_CHECKING:
-    from tests.unit.storage.conftest import Store
+    from tests.unit.storage.fake_store import FakeStore
 
 GZIPPED = gzip.compress(b"a\n" * 99, mtime=0)
 
@@ -75,7 +75,7 @@ def test_each_format_gives_a_text_a_row(
     assert texts(file_of(tmp_path, name + packed, content)) == expected
 
 
-def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp_path: Path) -> None:
+def test_a_source_on_an_object_store_is_read_by_its_connection(store: FakeStore, tmp_path: Path) -> None:
     store.pipe_file("/bucket/s.txt", b"a\nb\n")
     table_of(tmp_path, ["a", "b"])
     store.pipe_file("/bucket/s.parquet", (tmp_path / "s.parquet").read_bytes())
@@ -85,14 +85,14 @@ def test_a_source_on_an_object_store_is_read_by_its_connection(store: Store, tmp
 
 
 @pytest.mark.parametrize("source", ["day", "day/", "day/part-*", "day/*", "d*"])
-def test_folder_and_pattern_on_an_object_store_are_read_by_their_connection(store: Store, source: str) -> None:
+def test_folder_and_pattern_on_an_object_store_are_read_by_their_connection(store: FakeStore, source: str) -> None:
     for name, text in (("part-1.csv", "b"), ("part-0.csv", "a"), ("_old.csv", "x"), (".part-0.csv", "x")):
         store.pipe_file(f"/bucket/day/{name}", f"isbn\n{text}\n".encode())
 
     assert texts(f"memory://shelf@bucket/{source}") == ["a", "b"]
 
 
-def test_file_on_a_store_is_read_without_a_right_to_list(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_on_a_store_is_read_without_a_right_to_list(store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError("no right to list")
 
@@ -213,7 +213,7 @@ class TestVersion:
 
         assert [versions.index(each) for each in versions] == [0, 0, 2, 3]
 
-    def test_memory_of_a_client_does_not_count(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_memory_of_a_client_does_not_count(self, store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
         tags = {"known": "old", "true": "new"}
         monkeypatch.setattr(store, "info", lambda _: {"type": "file", "size": 1, "ETag": tags["known"]})
         monkeypatch.setattr(store, "invalidate_cache", lambda: tags.update(known=tags["true"]))
@@ -222,7 +222,7 @@ class TestVersion:
         tags["true"] = "newer"
         assert digest_of("memory://shelf@bucket/s.txt") != now
 
-    def test_the_tag_of_a_store_counts_before_its_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_tag_of_a_store_counts_before_its_time(self, store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
         known: dict[str, Any] = {"type": "file", "size": 1, "ETag": "one", "LastModified": "monday"}
         monkeypatch.setattr(store, "info", lambda _: known)
         first = digest_of("memory://shelf@bucket/s.txt")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_mediaops.exceptions import DestinationReplacedError, InvalidArgumentError, PermanentError
+from airflow_provider_mediaops.exceptions import DestinationReplacedError, PermanentError
 from airflow_provider_mediaops.storage.formats import FORMATS
 from airflow_provider_mediaops.storage.local import LocalBackend
 from airflow_provider_mediaops.storage.object_store import StoreBackend
@@ -22,6 +21,7 @@ from tests.unit.storage.places import Place, StoppedError, attempt, local_place,
 if TYPE_CHECKING:
     from airflow_provider_mediaops.storage.dataset import Staging
     from airflow_provider_mediaops.storage.ownership import Owner
+    from tests.unit.storage.fake_store import FakeStore
 
 OLD, NEW = rows(0), rows(5, 3)
 MANIFEST = ".d.jsonl.staging/manifest.json"
@@ -181,6 +181,16 @@ class TestDigest:
         assert publish(place, rows(0), owner("g", "q"), digest="two")["changed"] is True
 
 
+def plant(place: Place, claim: str, fields: dict[str, Any]) -> str:
+    """Write a frame without records whose header has such fields; return the name of its file."""
+    header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": None, **fields}
+    text = json.dumps(header).encode()
+    segment = "" if place.prefix.startswith("/") else "-000000"
+    name = f".d.jsonl.staging/{owner().folder}/{claim}{segment}"
+    place.write(name, b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text))
+    return name
+
+
 class TestPublished:
     def test_task_instance_finds_what_it_has_published_until_it_is_cleared(self, place: Place) -> None:
         assert place.dataset().published(owner()) is None
@@ -253,27 +263,20 @@ class TestPublished:
     )
     def test_frames_that_lead_nowhere_do_not_count(self, place: Place, planted: dict[str, Any]) -> None:
         attempt(place.dataset(), owner(), stop=True)
-        for claim, its in (("0001-aaaaaaaa", planted), ("0002-bbbbbbbb", {"before": [1, "aaaaaaaa", 0]})):
-            header = {"version": 1, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": None, **its}
-            text = json.dumps(header).encode()
-            name = claim if place.prefix.startswith("/") else f"{claim}-000000"
-            content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
-            place.write(f".d.jsonl.staging/{owner().folder}/{name}", content)
+        plant(place, "0001-aaaaaaaa", planted)
+        plant(place, "0002-bbbbbbbb", {"before": [1, "aaaaaaaa", 0]})
 
         assert attempt(place.dataset(), owner(), rows(5)).resumed is False
         assert place.lines() == rows(5)
 
     def test_frames_of_a_version_that_is_not_known_are_refused_and_kept(self, place: Place) -> None:
         attempt(place.dataset(), owner(), stop=True)
-        header = {"version": 2, "number": 0, "kind": "rows", "rows": 1, "data": 1, "size": 0, "before": None}
-        text = json.dumps(header).encode()
-        name = "0001-aaaaaaaa" if place.prefix.startswith("/") else "0001-aaaaaaaa-000000"
-        content = b"%08x %b\n7" % (zlib.crc32(b"7", zlib.crc32(text)), text)
-        place.write(f".d.jsonl.staging/{owner().folder}/{name}", content)
+        name = plant(place, "0001-aaaaaaaa", {"version": 2})
+        content = place.read(name)
 
         with pytest.raises(PermanentError, match=r"has version 2, .* Install the version that staged it"):
             attempt(place.dataset(), owner(), rows(5))
-        assert place.read(f".d.jsonl.staging/{owner().folder}/{name}") == content
+        assert place.read(name) == content
 
 
 def changes_of(place: Place) -> str:
@@ -300,6 +303,11 @@ class TestChanges:
         assert summary == {"path": summary["path"], "rows": 3, "bytes": size, "changes": changes_of(place)}
         assert place.dataset().published(owner()) == summary
         assert place.is_settled()
+
+    def test_changes_may_go_to_another_storage_than_their_dataset(self, tmp_path: Path, store: FakeStore) -> None:
+        publish(local_place(tmp_path), NEW, owner(), changes="memory://shelf@bucket/c.jsonl")
+
+        assert store.cat_file("/bucket/c.jsonl") == b"3 records"
 
     def test_changes_that_cannot_be_written_leave_the_older_pair(self, both: Place) -> None:
         def refuse(_: Path) -> None:
@@ -344,17 +352,3 @@ class TestChanges:
             next(records)
             both.remove("d.jsonl")
             list(records)
-
-    @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
-    def test_a_pipe_that_takes_the_place_of_the_older_version_is_not_waited_at(self, tmp_path: Path, name: str) -> None:
-        place = local_place(tmp_path)
-        publish(place, OLD, owner("older/run/task/-1"), name=name)
-
-        with stopped(), place.dataset(name).staging(owner()) as staging:
-            place.remove(name)
-            os.mkfifo(tmp_path / name)
-            with pytest.raises(InvalidArgumentError, match=f"{name} is a named pipe"):
-                next(staging.unverified_records())
-            with pytest.raises(DestinationReplacedError):
-                next(staging.replaced_records())
-            raise StoppedError

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +19,7 @@ from airflow_provider_mediaops.exceptions import (
     MediaOpsError,
     UncertainDeliveryError,
 )
-from airflow_provider_mediaops.http.exchange import Clock, Failure, TransportError, Wait
+from airflow_provider_mediaops.http.exchange import Clock, Wait
 from airflow_provider_mediaops.http.runner import run
 from airflow_provider_mediaops.video.at_most_once import (
     UNCERTAIN_AFTER_SECONDS,
@@ -30,7 +29,7 @@ from airflow_provider_mediaops.video.at_most_once import (
     journal_record,
 )
 from tests.unit.storage.dying import DeathError
-from tests.unit.storage.fake_store import CreationOnly, FakeStore, attached
+from tests.unit.storage.fake_store import FakeStore, attached
 from tests.unit.video.delivering import ACTIVITY, posting, reply
 from tests.unit.video_platform import error
 
@@ -42,7 +41,6 @@ FOLDER = f"/bucket/journal/{folder_name(KEY)}"
 START = 1_773_518_400.0
 TASK = "dag/run/post/-1"
 REFUSAL = reply(error(400, "bulletinTextRequired"), 400)
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "post_bulletin.md"
 
 
 class Channel:
@@ -100,21 +98,15 @@ class Channel:
         self.store.pipe_file(f"{FOLDER}/{len(self.store.names) + 1:04}.json", content)
 
 
-@pytest.fixture(params=[FakeStore, CreationOnly], ids=["conditional writes", "create-only writes"])
-def channel(request: pytest.FixtureRequest) -> Iterator[Channel]:
-    store = request.param(conditional=request.param is FakeStore)
+@pytest.fixture
+def channel() -> Iterator[Channel]:
+    store = FakeStore()
     with attached(store, "journal"):
         yield Channel(store)
 
 
 def dies(*_: object) -> Response:
     raise DeathError
-
-
-def dies_at_a_write(request: str, _: str) -> bool:
-    if request in ("pipe_file", "put_object", "commit_upload"):
-        raise DeathError
-    return False
 
 
 def intend_and_die(channel: Channel, name: str = "intending", **rules: Any) -> None:
@@ -142,24 +134,6 @@ def test_refusal_restores_the_value_that_was_there_before(channel: Channel, befo
         channel.post("third", task=TASK, number=3)
 
 
-def test_another_task_may_post_while_the_service_asks_the_first_to_wait(channel: Channel) -> None:
-    busy = reply(error(429, "rateLimitExceeded"), 429)
-    assert channel.post("first", answer=lambda: busy, in_pauses=lambda: channel.post("second")) == "act-second"
-    assert channel.posts == ["second"]
-
-
-def test_task_whose_intent_comes_second_returns_the_activity_of_the_other(channel: Channel) -> None:
-    def another_is_faster(request: str, _: str) -> bool:
-        if request in ("pipe_file", "put_object", "commit_upload"):
-            channel.store.on_request = lambda *_: False
-            channel.post("second")
-        return False
-
-    channel.store.on_request = another_is_faster
-    assert channel.post("first") == "act-second"
-    assert channel.posts == ["second"]
-
-
 def test_young_intent_says_who_posts_and_until_when_to_wait(channel: Channel) -> None:
     def meanwhile() -> Response:
         with pytest.raises(DestinationInUseError, match="dag/run/first/-1, try 1, has been posting") as caught:
@@ -178,17 +152,6 @@ def test_intent_dated_years_ahead_is_uncertain_today(channel: Channel) -> None:
     with pytest.raises(UncertainDeliveryError):
         channel.post("second")
     assert channel.post("third", on_uncertain="retry") == "act-third"
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b'{"version": 2}', b"[" * 100_000])
-def test_damaged_file_is_uncertain_and_the_next_version_replaces_it(channel: Channel, content: bytes) -> None:
-    channel.post("first")
-    channel.damage(content)
-    with pytest.raises(UncertainDeliveryError, match="cannot be read: another version wrote it, or somebody changed"):
-        channel.post("second")
-
-    channel.post("third", on_uncertain="retry")
-    assert channel.posts == ["first", "third"]
 
 
 def test_cleared_task_posts_once_and_another_that_runs_meanwhile_does_not(channel: Channel) -> None:
@@ -244,106 +207,46 @@ def test_task_that_paused_at_the_post_leaves_the_entry_of_the_other(channel: Cha
     assert (channel.entry()["state"], channel.entry()["by"]["task"]) == ("posted", "dag/run/second/-1")
 
 
-def killed_before_the_intent(channel: Channel) -> None:
-    channel.store.on_request = dies_at_a_write
-    with pytest.raises(DeathError):
-        channel.post("first", task=TASK)
-    channel.store.on_request = lambda *_: False
-
-
 def killed_at_the_post(channel: Channel) -> None:
-    intend_and_die(channel, "first", task=TASK)
-
-
-def killed_after_the_post(channel: Channel) -> None:
-    with pytest.raises(DeathError):
-        channel.post("first", task=TASK, answer=lambda: dies(channel.accept("first")))
-
-
-def reply_is_lost(channel: Channel) -> None:
-    def lost() -> Response:
-        channel.accept("first")
-        raise TransportError(Failure.BROKEN, "gone")
-
-    with pytest.raises(UncertainDeliveryError):
-        channel.post("first", task=TASK, answer=lost)
+    intend_and_die(channel, "first")
 
 
 def refused(channel: Channel) -> None:
     with pytest.raises(BadRequestError):
-        channel.post("first", task=TASK, answer=lambda: REFUSAL)
+        channel.post("first", answer=lambda: REFUSAL)
 
 
 def posted(channel: Channel) -> None:
-    channel.post("first", task=TASK)
+    channel.post("first")
 
 
-#: What happened to the first try, and the rules of the next one.
-CASES: dict[str, tuple[Callable[[Channel], None], dict[str, Any]]] = {
-    "its worker was killed before it wrote that it is about to post": (killed_before_the_intent, {}),
-    "its worker was killed after that and before sending": (killed_at_the_post, {}),
-    "its worker was killed while sending": (killed_at_the_post, {}),
-    "its worker was killed after sending, before the activity was stored": (killed_after_the_post, {}),
-    "its worker was killed after the activity was stored": (posted, {}),
-    "the reply was lost": (reply_is_lost, {}),
-    "the service refused": (refused, {}),
-    "it posted, and failed afterwards": (posted, {}),
-    "it succeeded, and the task was cleared": (posted, {"max_tries": 4}),
-    "it succeeded, and the task was cleared, with `post_again_on_clear=True`": (
-        posted,
-        {"max_tries": 4, "post_again_on_clear": True},
-    ),
-}
-YOUNG, OLD = {"later": UNCERTAIN_AFTER_SECONDS / 2}, {"later": UNCERTAIN_AFTER_SECONDS}
-OTHERS: dict[str, tuple[Callable[[Channel], None], dict[str, Any]]] = {
-    "no record, or the post was refused": (refused, {}),
-    "an activity": (posted, {}),
-    "an intent that is younger than 15 minutes": (killed_at_the_post, YOUNG),
-    "an older intent": (killed_at_the_post, OLD),
-    'an older intent, with `on_uncertain="retry"`': (killed_at_the_post, {**OLD, "on_uncertain": "retry"}),
-    "a record that it cannot understand": (Channel.damage, {}),
-    'such a record, with `on_uncertain="retry"`': (Channel.damage, {"on_uncertain": "retry"}),
-}
+YOUNG, OLD = UNCERTAIN_AFTER_SECONDS / 2, UNCERTAIN_AFTER_SECONDS
 
 
-def table(head: str) -> list[list[str]]:
-    """Return the cells of a table of the guide."""
-    lines = GUIDE.read_text(encoding="utf-8").partition(f"\n{head}\n")[2].partition("\n\n")[0].splitlines()[1:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-OWN_CASES = table("| what happened to a try | what the next try does | bulletins in the end |")
-OTHER_CASES = table("| what another task with the same key finds | what it does |")
-
-
-def what_follows(channel: Channel, task: str | None, *, later: float = 0, **rules: Any) -> str:
-    """Return what the next try, or another task, does, in the words of the guide."""
+@pytest.mark.parametrize(
+    ("happen", "later", "on_uncertain", "outcome"),
+    [
+        pytest.param(refused, 0, "fail", "posts", id="refusal"),
+        pytest.param(posted, 0, "fail", "returns the same activity", id="activity"),
+        pytest.param(killed_at_the_post, YOUNG, "fail", "DestinationInUseError", id="young intent"),
+        pytest.param(killed_at_the_post, OLD, "fail", "UncertainDeliveryError", id="old intent"),
+        pytest.param(killed_at_the_post, OLD, "retry", "posts", id="old intent, to be tried again"),
+        pytest.param(Channel.damage, 0, "fail", "UncertainDeliveryError", id="damaged record"),
+        pytest.param(Channel.damage, 0, "retry", "posts", id="damaged record, to be tried again"),
+    ],
+)
+def test_another_task_posts_or_waits_or_returns_by_what_it_finds(
+    channel: Channel, happen: Callable[[Channel], None], later: float, on_uncertain: str, outcome: str
+) -> None:
+    happen(channel)
     before = len(channel.posts)
     channel.now += later
-    try:
-        channel.post("next", task=task, number=2, **rules)
-    except MediaOpsError as failure:
-        return f"`{type(failure).__name__}`"
-    return "posts" if len(channel.posts) > before else "returns the same activity"
 
+    def outcome_of() -> str:
+        try:
+            channel.post("next", on_uncertain=on_uncertain)
+        except MediaOpsError as failure:
+            return type(failure).__name__
+        return "posts" if len(channel.posts) > before else "returns the same activity"
 
-@pytest.mark.parametrize("row", OWN_CASES, ids=lambda row: row[0])
-def test_next_try_does_what_the_guide_says(channel: Channel, row: list[str]) -> None:
-    happen, rules = CASES[row[0]]
-    happen(channel)
-
-    assert row[1].startswith(what_follows(channel, TASK, **rules))
-    assert str(len(channel.posts)) in row[2].split(" or ")
-
-
-@pytest.mark.parametrize("row", OTHER_CASES, ids=lambda row: row[0])
-def test_another_task_does_what_the_guide_says(channel: Channel, row: list[str]) -> None:
-    happen, rules = OTHERS[row[0]]
-    happen(channel)
-
-    assert what_follows(channel, None, **rules) == row[1]
-
-
-def test_each_case_is_in_the_guide() -> None:
-    assert [row[0] for row in OWN_CASES] == list(CASES)
-    assert [row[0] for row in OTHER_CASES] == list(OTHERS)
+    assert outcome_of() == outcome

@@ -24,7 +24,7 @@ from tests.unit.search_cluster import report, stats
 from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
-    from tests.unit.storage.conftest import Store
+    from tests.unit.storage.fake_store import FakeStore
 
 LOG = logging.getLogger(__name__)
 
@@ -111,12 +111,14 @@ class TestCheck:
         with pytest.raises(OSError, match="cannot be written: File name too long"):
             CaptureFiles(f"{tmp_path}/{'n' * 252}.txt", ["folded"], LOG).check()
 
-    def test_a_store_is_asked_and_nothing_stays_there(self, store: Store) -> None:
+    def test_a_store_is_asked_and_nothing_stays_there(self, store: FakeStore) -> None:
+        written: list[str] = []
+        store.on_written = lambda path, _: written.append(path)
         CaptureFiles("memory://shelf@bucket/hot.txt", FORMATS, LOG).check()
-        assert len(store.puts) == 1
+        assert written == ["/bucket/.hot.txt.probe"]
         assert store.names == []
 
-    def test_a_store_that_refuses_is_told(self, store: Store) -> None:
+    def test_a_store_that_refuses_is_told(self, store: FakeStore) -> None:
         store.refusal = PermissionError("AccessDenied")
         with pytest.raises(PermissionError, match=r"hot\.txt cannot be written: AccessDenied"):
             CaptureFiles("memory://shelf@bucket/hot.txt", FORMATS, LOG).check()

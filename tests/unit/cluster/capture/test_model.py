@@ -121,20 +121,6 @@ class TestRunningTasks:
         with pytest.raises(ServiceUnavailableError):
             capture(READING, POOLS, LIST, SHARDS, LIST, SHARDS, LIST, down, running_tasks=True)
 
-    def test_a_defect_of_the_comparison_costs_no_report_and_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(*_: object) -> None:
-            raise KeyError("secret")
-
-        monkeypatch.setattr("airflow_provider_mediaops.cluster.running_tasks.assessment.task_groups", fail)
-        flow = taking(running_tasks=True)
-        next(flow)
-        flow.send(READING)
-        step = advance(flow, (report("node-1"), None))
-        while isinstance(step, Blocking):
-            step = advance(flow, step.action())
-        assert isinstance(step, Returned)
-        assert "The listed tasks could not be compared with the report (KeyError)." in step.value.warnings()
-
     def test_a_defect_beside_the_report_costs_no_more_than_ten_milliseconds(self) -> None:
         flow = taking(running_tasks=True)
         next(flow)

@@ -26,7 +26,7 @@ from airflow_provider_mediaops.exceptions import (
     TaskStoppedError,
 )
 from airflow_provider_mediaops.http.client import Client
-from airflow_provider_mediaops.http.exchange import Failure, Request, TransportError
+from airflow_provider_mediaops.http.exchange import Failure, TransportError
 from airflow_provider_mediaops.http.retry import RetryPolicy
 from tests.unit.call_flows import START, FakeClock, pauses_of, replay, replayed_readings, requests_of
 from tests.unit.search_cluster import error, node_id, replied, report, stats
@@ -133,23 +133,6 @@ HOT_THREADS = f"/_nodes/{node_id('node-1')}/hot_threads"
 
 
 class TestDetection:
-    def test_the_threads_of_the_hot_nodes_are_asked_for_next_and_kept_with_the_reading_that_showed_it(self) -> None:
-        captured = Captured(plan(), COOL, HOT, REPORT)
-        assert captured.asked == ["/_nodes/stats/os,process"] * 2 + [HOT_THREADS]
-        *_, reading, asking = (place for place, step in enumerate(captured.steps) if isinstance(step, Request))
-        assert asking - reading == 1
-        assert requests_of(captured.steps)[-1].params == (("threads", "9"),)
-        assert captured.outcome == {
-            "captures": [{"number": 1, "cpu": [{"node": "node-1", "percent": 95.0, "source": "os"}], "missing": []}],
-            "failures": [],
-            "failure_count": 0,
-            "timed_out": False,
-        }
-        (capture,) = captured.shelf.captures
-        assert (capture.text, capture.taken) == (report("node-1"), START + timedelta(seconds=30))
-        assert (capture.cause, capture.reason) == ("CPU ≥ 85 %, any of the watched nodes", "spike")
-        assert captured.shelf.finished == 1
-
     def test_stop_while_the_statistics_are_awaited_costs_no_report(self) -> None:
         shelf = Shelf(shows_statistics=True)
         with pytest.raises(TaskStoppedError):
@@ -308,10 +291,6 @@ class TestSeveral:
             Captured(plan(captures=3), HOT, REPORT, COOL, REPORT, REFUSED, shelf=shelf)
         assert len(shelf.captures) == 2
         assert shelf.finished == 1
-
-
-def test_plan_knows_the_time_that_its_captures_may_take() -> None:
-    assert plan(query=HotThreadsQuery(), captures=3, every=10).seconds == 3 * (10 + HotThreadsQuery().read_timeout)
 
 
 class TestTakenFor:

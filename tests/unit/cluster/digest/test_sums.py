@@ -17,7 +17,6 @@ from airflow_provider_mediaops.cluster.digest.sums import (
     MOST_SPANS,
     MOST_STACKS,
     OTHER_POOLS,
-    BoundedRows,
     CaptureSums,
     Digest,
     ReadCapture,
@@ -121,8 +120,8 @@ def test_tasks_of_another_shape_are_none(odd: Any) -> None:
 
 
 def test_row_is_the_sum_of_its_captures() -> None:
-    row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 2, 1, 900.0, 450.0)
-    row.merge(Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 3, 2, 700.0, 50.0))
+    row = Row(1, 10.0, 10.0, {"search": 1}, {"n1": 1}, 2.0, 2, 1, 700.0, 450.0)
+    row.merge(Row(1, 5.0, 5.0, {"search": 1, "write": 1}, {"n2": 1}, 3.0, 3, 2, 900.0, 50.0))
     assert row == Row(2, 5.0, 10.0, {"search": 2, "write": 1}, {"n1": 1, "n2": 1}, 5.0, 5, 3, 900.0, 500.0)
 
 
@@ -197,20 +196,3 @@ def test_sums_of_spans_that_were_joined_are_those_of_all_captures() -> None:
         assert sum(amount for *_, amount in table.ranked()) == total
         assert {span for row in table.rows.values() for span in row} == set(profile.spans)
     assert {len(cell.hottest) for cell in profile.pools.rows["search"].values()} == {1, MOST_NAMED}
-
-
-def test_the_rarer_rows_are_dropped_and_the_most_that_a_row_may_lack_is_known() -> None:
-    rows = BoundedRows(2)
-    for name in "abcd":
-        rows.add((name,), Row(1))
-    rows.prune()
-    assert (len(rows.rows), rows.error) == (4, 0)
-    for name in "aabce":
-        rows.add((name,), Row(1))
-    rows.prune()
-    assert [key for key, _ in rows.ranked()] == [("a",), ("b",)]
-    assert rows.error == 2
-    for name in "fgh":
-        rows.add((name,), Row(1))
-    rows.prune()
-    assert rows.error == 3
