@@ -11,7 +11,6 @@ Nothing is taken by its truth value.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -61,10 +60,8 @@ def read_text(name: str, value: object) -> str:
     cut can end with, is refused: no request can carry it.
     """
     text = _text(name, value)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise _half_a_pair(name, text, error, "no request can carry") from None
+    if not _is_encodable(text, "strict"):
+        raise refused(name, text, "is a text of whole characters")
     return text
 
 
@@ -107,21 +104,19 @@ def is_path(value: object) -> bool:
 def read_path(name: str, value: object) -> str:
     """Read the path of a file: a text that is not blank, a path object, or an integer that a template made of one."""
     path = _text(name, path_text(value))
-    if not path.strip():
-        raise InvalidArgumentError(f"{name} is the path of a file; not {shown(value)}.")
-    if "\0" in path:
-        raise InvalidArgumentError(f"{name} holds a NUL byte: {shown(path)}. Remove that byte.")
-    try:
-        # A local name that is not UTF-8 is a text with surrogates that stand for its bytes.
-        path.encode() if "://" in path and not path.startswith(_LOCAL) else os.fsencode(path)
-    except UnicodeEncodeError as error:
-        raise _half_a_pair(name, path, error, "no name of a file can have") from None
+    # A local name that is not UTF-8 is a text with surrogates that stand for its bytes.
+    errors = "strict" if "://" in path and not path.startswith(_LOCAL) else "surrogateescape"
+    if not path.strip() or "\0" in path or not _is_encodable(path, errors):
+        raise refused(name, value, "is the path of a file")
     return path
 
 
-def _half_a_pair(name: str, text: str, error: UnicodeEncodeError, which: str) -> InvalidArgumentError:
-    what = f"holds half of a surrogate pair, at character {error.start + 1}, which {which}"
-    return InvalidArgumentError(f"{name} {what}: {shown(text)}. Remove it.")
+def _is_encodable(text: str, errors: str) -> bool:
+    try:
+        text.encode(errors=errors)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_texts(name: str, value: object, *, if_empty: str = "") -> tuple[str, ...]:

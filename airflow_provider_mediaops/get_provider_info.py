@@ -41,17 +41,13 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-# The modules of a kind that are named after a service and a subject.
-_SUBJECTS = {("operators", "cluster"): ("cluster_digest",)}
-
-
-def _modules(kind: str) -> list[dict[str, Any]]:
+def _modules(kind: str, **beside: list[str]) -> list[dict[str, Any]]:
+    """Describe the modules of a kind: of each service the one of its name, and those that are beside it."""
     return [
         {
             "integration-name": name,
             "python-modules": [
-                f"airflow_provider_mediaops.{kind}.{module}"
-                for module in (service, *_SUBJECTS.get((kind, service), ()))
+                f"airflow_provider_mediaops.{kind}.{module}" for module in (service, *beside.get(service, ()))
             ],
         }
         for service, name in _SERVICES.items()
@@ -68,7 +64,7 @@ def get_provider_info() -> dict[str, Any]:
         "connection-types": list(CONNECTION_TYPES.values()),
         "config": _CONFIG,
         "hooks": _modules("hooks"),
-        "operators": _modules("operators"),
+        "operators": _modules("operators", cluster=["cluster_digest"]),
         "sensors": _modules("sensors"),
         "triggers": _modules("triggers"),
         "extra-links": [

@@ -30,7 +30,6 @@ try:
         AirflowSensorTimeout,
         AirflowSkipException,
         AirflowTaskTimeout,
-        TaskDeferralError,
         TaskDeferralTimeout,
     )
 except ImportError:
@@ -42,7 +41,6 @@ except ImportError:
         AirflowSensorTimeout,
         AirflowSkipException,
         AirflowTaskTimeout,
-        TaskDeferralError,
         TaskDeferralTimeout,
     )
 
@@ -65,7 +63,6 @@ __all__ = [
     "AirflowTaskTimeout",
     "RetryDecision",
     "RetryPolicy",
-    "TaskDeferralError",
     "TaskDeferralTimeout",
     "airflow_stats",
     "conf",

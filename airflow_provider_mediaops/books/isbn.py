@@ -31,8 +31,6 @@ _HYPHENS = "\N{MIDDLE DOT}\N{BULLET}\N{MACRON}\N{HYPHEN BULLET}\N{KATAKANA-HIRAG
 _LIKE_X = (
     "\N{CYRILLIC CAPITAL LETTER HA}\N{CYRILLIC SMALL LETTER HA}\N{GREEK CAPITAL LETTER CHI}\N{GREEK SMALL LETTER CHI}"
 )
-# A list or an object in a cell is JSON.
-_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _SIGNS = str.maketrans(dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_LIKE_X, "X"))
 # What may stand around a number: the quotes of a spreadsheet's ="…", an apostrophe, brackets, the end of a sentence.
 _WRAPS = " \t\r\n=\"'`()[]{}<>.,;:#*\xab\xbb\xb4\u2018\u2019\u201a\u201c\u201d\u201e"
@@ -143,8 +141,6 @@ def _isbn13_of(number: str) -> str | None:
 
 def _plain_of(text: str) -> str:
     """Return a text in capitals, with plain digits, hyphens and blanks."""
-    if text.startswith(("[", "{")):
-        text = _JSON_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
     if not text.isascii():
         # NFKC makes plain letters and digits of full-width ones.
         text = unicodedata.normalize("NFKC", text.translate(_SIGNS))

@@ -94,48 +94,32 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 1]}…"
 
 
-class InvalidText(NamedTuple):
-    """A text that is not an ISBN of a book; of several files, its line stands after the name of the file."""
-
-    line: int | str
-    text: str
-    reason: str
-
-
-class RepeatedBook(NamedTuple):
-    """A book that is in the list more than once, in one writing or in several."""
-
-    isbn13: str
-    times: int
-
-
 class ListCheck(NamedTuple):
     """The result of a check: the figures, how many different books, and the first that are invalid or repeated."""
 
     figures: ListFigures
-    first_invalid: list[InvalidText]
+    first_invalid: list[IsbnRow]
     books: int
     repeated: int
-    first_repeated: list[RepeatedBook]
+    first_repeated: list[tuple[int, int]]  # the ISBN of each, and how often it is there
 
 
 def check_list(rows: Iterable[IsbnRow], limit: int) -> ListCheck:
     """Check a list of any length in bounded memory; the books are counted in a temporary file."""
-    figures, first_invalid, remaining = ListFigures(), list[InvalidText](), iter(rows)
+    figures, remaining = ListFigures(), iter(rows)
+    first_invalid: list[IsbnRow] = []
     with closing(scratch_database(_CREATE_TABLE)) as database:
         while batch := list(islice(remaining, _AT_ONCE)):
             for row in batch:
                 figures.add(row)
                 if row.error and len(first_invalid) < limit:
-                    line = row.line or row.number
-                    place = f"{row.file}:{line}" if row.file else line
-                    first_invalid.append(InvalidText(place, row.text, row.reason or row.error))
+                    first_invalid.append(row)
             with naming_folder():
                 database.executemany(_COUNT, [(int(row.isbn13), row.number) for row in batch if row.isbn13])
         with naming_folder():
             books, repeated = database.execute("SELECT count(*), coalesce(sum(times > 1), 0) FROM books").fetchone()
             found = database.execute(_REPEATED, (limit,)).fetchall()
-    return ListCheck(figures, first_invalid, books, repeated, [RepeatedBook(str(isbn), times) for isbn, times in found])
+    return ListCheck(figures, first_invalid, books, repeated, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_mediaops.arguments import read_path, read_whole_number
 from airflow_provider_mediaops.books.api import PLANS
@@ -21,6 +21,7 @@ from airflow_provider_mediaops.storage.source_list import encoding_warning, find
 if TYPE_CHECKING:
     import argparse
 
+    from airflow_provider_mediaops.books.batch.rows import IsbnRow
     from airflow_provider_mediaops.books.list_check import ListCheck, LookupCost
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
 
@@ -59,9 +60,9 @@ def run(options: argparse.Namespace, _: Terminal) -> Result:
         **{name: getattr(figures, name) for name in ("rows", "isbns", "missing", "invalid")},
         "books": check.books,
         "reasons": [asdict(reason) for reason in figures.reasons],
-        "first_invalid": [each._asdict() for each in check.first_invalid],
+        "first_invalid": list(map(_mistake, check.first_invalid)),
         "repeated": check.repeated,
-        "first_repeated": [each._asdict() for each in check.first_repeated],
+        "first_repeated": [{"isbn13": str(isbn), "times": times} for isbn, times in check.first_repeated],
         "problems": problems,
         "warnings": warnings,
         "costs": [asdict(cost) for cost in costs],
@@ -79,6 +80,12 @@ def _with_option(message: str) -> str:
     return message.replace(" isbn_column", " --column")
 
 
+def _mistake(row: IsbnRow) -> dict[str, Any]:
+    """Return the place of a row that holds no ISBN, its text, and what is wrong with that."""
+    line = row.line or row.number
+    return {"line": f"{row.file}:{line}" if row.file else line, "text": row.text, "reason": row.reason}
+
+
 def _findings(check: ListCheck) -> Iterator[Part]:
     figures = check.figures
     repeats = figures.isbns - check.books
@@ -88,7 +95,8 @@ def _findings(check: ListCheck) -> Iterator[Part]:
         reasons = [(each.rows, each.reason, each.example) for each in figures.reasons]
         yield TextTable(("Rows", "What is wrong", "Example"), reasons, "Commonest reasons")
     if check.first_invalid:
-        rows = [(each.line, shortened(each.text), each.reason) for each in check.first_invalid]
+        mistakes = map(_mistake, check.first_invalid)
+        rows = [(each["line"], shortened(each["text"]), each["reason"]) for each in mistakes]
         yield TextTable(("Line", "Text", "What is wrong"), rows, "Invalid")
         yield from _more(figures.invalid - len(rows))
     if figures.noted:

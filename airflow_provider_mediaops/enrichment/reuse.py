@@ -190,7 +190,7 @@ class EarlierIndex:
         at = None if fetched is None else datetime.fromtimestamp(fetched, timezone.utc).isoformat()
         status: Status = "not_found" if book is None else "found"
         lookup = Lookup(str(isbn), str(isbn), status, book=book, fetched_at=at, reused=True)
-        return EarlierLookup(lookup, self._is_fresh(book is not None, fetched), bool(may_refresh))
+        return EarlierLookup(lookup, stays=not may_refresh or self._is_fresh(book is not None, fetched))
 
     def plan(self, isbns: Iterable[str], requests: float) -> tuple[int, int]:
         """

@@ -23,9 +23,10 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, MediaOpsError
-from airflow_provider_mediaops.hooks.connection import ConnectionFields, credentials_of, form_widget, unknown_fields
+from airflow_provider_mediaops.hooks.connection import ConnectionFields, form_widget, unknown_fields
 from airflow_provider_mediaops.hooks.threads import import_in_thread, to_its_end
 from airflow_provider_mediaops.http import runner
+from airflow_provider_mediaops.http.auth import credentials_of
 from airflow_provider_mediaops.http.exchange import Blocking, Wait, until
 from airflow_provider_mediaops.http.reply import plain_text
 from airflow_provider_mediaops.http.request_threads import LONG_JOBS, SHORT_REQUESTS

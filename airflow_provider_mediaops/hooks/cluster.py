@@ -26,7 +26,6 @@ from airflow_provider_mediaops.http.settings import MAX_LARGE_REPLY_BYTES
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from airflow_provider_mediaops.cluster.capture.model import Capture
     from airflow_provider_mediaops.cluster.hot_threads.model import HotThreadsReport
     from airflow_provider_mediaops.cluster.models import CpuMeasure, NodeCpu
     from airflow_provider_mediaops.hooks.connection import ConnectionFields
@@ -143,37 +142,6 @@ class SearchClusterHook(ServiceHook):
         if unknown := stats.unknown(node_list(nodes)):
             self.log.warning("The search cluster knows no node %s.", ", ".join(unknown))
         return list(stats.nodes)
-
-    def capture(
-        self,
-        nodes: str | Sequence[str] | None = None,
-        *,
-        running_tasks: bool = False,
-        show_queries: bool = False,
-        **query: Unpack[HotThreadsArguments],
-    ) -> Capture:
-        """
-        Read the CPU of nodes and, right after it, their hot threads.
-
-        :param nodes: ids or names of nodes, in a list or in one text with commas; None for all.
-        :param running_tasks: whether the busiest of the nodes are asked what they run meanwhile.
-        :param show_queries: whether the queries of running tasks are kept as they were sent, and not only their shape.
-        :param query: the parameters of :meth:`hot_threads`.
-        :returns: both, with the list of missing nodes; see :mod:`airflow_provider_mediaops.cluster.capture.model`.
-        :raises InvalidArgumentError: for ``show_queries`` without ``running_tasks``; nothing is sent.
-        :raises MediaOpsError: if the cluster returns no hot threads.
-        """
-        from airflow_provider_mediaops.cluster.capture.model import take_capture
-        from airflow_provider_mediaops.cluster.query import HotThreadsQuery
-        from airflow_provider_mediaops.cluster.running_tasks.sampling import task_sampler
-        from airflow_provider_mediaops.cluster.statistics import read_statistics
-        from airflow_provider_mediaops.http.exchange import Clock
-
-        sampler = task_sampler(self.asking, Clock(), running_tasks=running_tasks, show_queries=show_queries)
-        asked = HotThreadsQuery(nodes, **query)
-        capture = self.run(take_capture(self.asking, asked, sampler=sampler))
-        capture.statistics = self.run(read_statistics(self.asking, asked))
-        return capture
 
     def _configure(self, fields: ConnectionFields) -> Service:
         from airflow_provider_mediaops.cluster.api import measuring

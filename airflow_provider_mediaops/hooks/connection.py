@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies
+from urllib.parse import urlsplit
 
 from airflow_provider_mediaops.arguments import read_choice, read_flag, read_number, read_whole_number, shown
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES, DEFAULT_RATE_STORE
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.http.rate_limit.backends import RateBackend
     from airflow_provider_mediaops.http.rate_limit.limiter import RateLimiter
 
-# The unknown fields that are named one by one.
-_MAX_NAMED = 5
 # No socket takes a time limit of any length.
 _LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 _SCHEMES = ("http", "https")
@@ -53,13 +50,6 @@ _TRANSPORT_HEADERS = frozenset(
         "upgrade",
     }
 )
-# The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
-_CREDENTIAL_NAME = re.compile(
-    r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
-    re.IGNORECASE,
-)
-# A value that begins with a scheme of HTTP authentication holds a credential, too, whatever the header's name.
-_WITH_SCHEME = re.compile(r"(?:basic|bearer|apikey|token|digest|negotiate)[ \t]+(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,28 +185,17 @@ def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
         for name, nearest in unknown.items()
         if nearest
     ]
-    others = [shown(name) for name, nearest in unknown.items() if not nearest]
-    if not others:
-        return mistakes, []
-    names = ", ".join(others[:_MAX_NAMED]) + (" and others" if len(others) > _MAX_NAMED else "")
-    return mistakes, [f"Extra without effect: {names}. Known fields are {', '.join(known)}."]
+    others = ", ".join(name for name, nearest in unknown.items() if not nearest)
+    notes = [f"Extra without effect: {shown(others)}. Known fields are {', '.join(known)}."] if others else []
+    return mistakes, notes
 
 
 def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
     """Build the base addresses of host, scheme and port: ``scheme://host[:port][/path]``, with no slash at the end."""
-    hosts = [host.strip() for host in _without_json(fields.host).split(",") if host.strip()]
+    hosts = [host.strip() for host in fields.host.split(",") if host.strip()]
     if not hosts:
         raise fields.error("host", "it is empty; write the service's base address, for example https://host.example.")
     return tuple(_base_url(fields, host) for host in hosts)
-
-
-def _without_json(host: str) -> str:
-    """Return the addresses of a JSON list, as the clusters' own clients take them, separated by commas."""
-    try:
-        hosts = json.loads(host) if host.startswith("[") else host
-    except (ValueError, RecursionError):
-        return host
-    return ",".join(hosts) if isinstance(hosts, list) and all(isinstance(each, str) for each in hosts) else host
 
 
 def _base_url(fields: ConnectionFields, host: str) -> str:
@@ -318,29 +297,6 @@ def _headers(fields: ConnectionFields) -> dict[str, str]:
         if not is_header_name(name) or not is_header_text(value):
             raise fields.error("headers", "names and values must be plain ASCII, without line breaks and not empty.")
     return headers
-
-
-def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
-    """
-    Return the credentials in the settings of a transport, which a reply or an error may echo.
-
-    They are the passwords of proxies, those of the environment included, that of the key of a client certificate, and
-    the values of headers whose name or value looks like a credential.
-    """
-    found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
-    if settings.client_certificate:
-        found.append(settings.client_certificate.password)
-    for name, value in settings.headers.items():
-        if scheme := _WITH_SCHEME.fullmatch(value):
-            found.append(scheme[1])
-        elif _CREDENTIAL_NAME.search(name):
-            found.append(value)
-    return tuple(dict.fromkeys(filter(None, found)))
-
-
-def _password_in(address: str) -> str:
-    parts = _parts_of(address)
-    return unquote(parts.password or "") if parts else ""
 
 
 def retry_policy(fields: ConnectionFields) -> RetryPolicy:

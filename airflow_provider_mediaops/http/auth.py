@@ -1,15 +1,17 @@
-"""Credentials on a request: fixed ones, and access tokens that are refreshed."""
+"""Credentials of a client: fixed ones, access tokens that are refreshed, and those in the settings."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.request import getproxies
 
 from airflow_provider_mediaops.exceptions import InvalidReplyError
 from airflow_provider_mediaops.http.errors import ErrorRules
@@ -20,11 +22,19 @@ from airflow_provider_mediaops.http.settings import is_header_text
 if TYPE_CHECKING:
     from airflow_provider_mediaops.exceptions import AuthenticationError
     from airflow_provider_mediaops.http.exchange import Ask, CallFlow
+    from airflow_provider_mediaops.http.settings import TransportSettings
 
 # A token is refreshed this long before it expires, so that it does not expire on the way; if its lifetime is short, a
 # tenth of it.
 _LEEWAY_SECONDS = 60.0
 _DEFAULT_LIFETIME_SECONDS = 3600.0
+# The name of a header that holds a credential, such as X-Api-Key or PRIVATE-TOKEN.
+_CREDENTIAL_NAME = re.compile(
+    r"(?:auth|credentials?|jwt|key|password|passwd|secret|signature|token)(?![a-z0-9])|\b(?:authoriz|authenticat)",
+    re.IGNORECASE,
+)
+# A value that begins with a scheme of HTTP authentication holds a credential, too, whatever the header's name.
+_WITH_SCHEME = re.compile(r"(?:basic|bearer|apikey|token|digest|negotiate)[ \t]+(.+)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -148,3 +158,28 @@ class RefreshTokenAuth(Auth):
         if refused.headers.get("Authorization") == self.authorization:
             self.authorization = ""
         return True
+
+
+def credentials_of(settings: TransportSettings) -> tuple[str, ...]:
+    """
+    Return the credentials in the settings of a transport, which a reply or an error may echo.
+
+    They are the passwords of proxies, those of the environment included, that of the key of a client certificate, and
+    the values of headers whose name or value looks like a credential.
+    """
+    found = [_password_in(address) for address in (settings.proxies or getproxies()).values()]
+    if settings.client_certificate:
+        found.append(settings.client_certificate.password)
+    for name, value in settings.headers.items():
+        if scheme := _WITH_SCHEME.fullmatch(value):
+            found.append(scheme[1])
+        elif _CREDENTIAL_NAME.search(name):
+            found.append(value)
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _password_in(address: str) -> str:
+    try:
+        return unquote(urlsplit(address).password or "")
+    except ValueError:
+        return ""

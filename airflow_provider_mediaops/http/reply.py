@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _MAX_LINE_LENGTH = 300
 _EXCERPT_BYTES = 64 * 1024
+# Of the errors that one error lists, as many are read.
+_MAX_LISTED = 20
+# 64 MB of `{},` are 2 GB of dictionaries. A reply of 1,000 books, or the statistics of 1,000 nodes, holds fewer values.
+_MAX_VALUES = 2_000_000
 # What only a text with markup has: `<empty>` alone is a word of the service.
 _MARKUP = re.compile(r"</[a-z]|/>|<[!?]|<(?:p|br|hr|html|body)\b", re.IGNORECASE)
 _TAG = re.compile(r"<[a-z/!?][^<>]*>", re.IGNORECASE)
@@ -44,11 +48,13 @@ def read_json(response: Response) -> dict[str, Any]:
     """
     Parse a reply that must be a JSON object, whatever its content type says.
 
-    Raise InvalidReplyError if the body is empty, HTML, cut short or another kind of value, or holds a number that is
-    too large for a float, such as 1e999.
+    Raise InvalidReplyError if the body is empty, HTML, cut short or another kind of value, or holds too many values, or
+    a number that is too large for a float, such as 1e999.
     """
     if not response.body.strip():
         raise InvalidReplyError("The reply is empty where a JSON object was expected.")
+    if sum(map(response.body.count, (b",", b"{", b"["))) > _MAX_VALUES:
+        raise InvalidReplyError(f"The reply holds more than {_MAX_VALUES:,} values.")
     try:
         value = parse_json(response.body.removeprefix(_BYTE_ORDER_MARK))
     except ValueError as error:
@@ -101,7 +107,7 @@ def read_error(response: Response, secrets: Iterable[str] = ()) -> ErrorDetails:
     message = _first(_message(part) for part in parts)
     if not (reason or message):
         message = _text(body, "error")
-    return ErrorDetails(*(text and plain_text(text, secrets) for text in (reason, name, message)))
+    return ErrorDetails(*(text and plain_text(text[:_EXCERPT_BYTES], secrets) for text in (reason, name, message)))
 
 
 def is_of_search_cluster(response: Response, details: ErrorDetails) -> bool:
@@ -139,7 +145,8 @@ def _listed(level: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     # Google: errors, then details. Elasticsearch: root_cause.
     for name in ("errors", "details", "root_cause"):
         value = level.get(name)
-        yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, Mapping))
+        listed = value[:_MAX_LISTED] if isinstance(value, list) else ()
+        yield from (item for item in listed if isinstance(item, Mapping))
 
 
 def _message(part: Mapping[str, Any]) -> str | None:

@@ -42,18 +42,9 @@ class Job:
         try:
             self.result.set_result(self.context.run(self.action))
         except BaseException as error:  # noqa: BLE001 whoever waits raises it
-            self.result.set_exception(_raisable(error))
+            self.result.set_exception(error)
             # The traceback leads to this frame, which is not to lead back to the error.
             del self
-
-
-def _raisable(error: BaseException) -> BaseException:
-    """Return an error that a coroutine can raise: a StopIteration would leave it waiting for ever."""
-    if not isinstance(error, StopIteration):
-        return error
-    wrapped = RuntimeError("a blocking step raised StopIteration")
-    wrapped.__cause__ = error
-    return wrapped
 
 
 class RequestThreads:
@@ -104,19 +95,9 @@ class RequestThreads:
                 with self._lock:
                     self._busy[user] -= 1
                 raise
-        try:
-            result: T = await asyncio.wrap_future(job.result)
-        except asyncio.CancelledError:
-            self._forget(job)
-            raise
+        # To cancel this cancels the job's future, and a job whose future is cancelled does nothing when its turn comes.
+        result: T = await asyncio.wrap_future(job.result)
         return result
-
-    def _forget(self, job: Job) -> None:
-        with self._lock:
-            if job in (jobs := self._waiting.get(job.user, deque())):
-                jobs.remove(job)
-                if not jobs:
-                    del self._waiting[job.user]
 
     def _work(self, job: Job | None) -> None:
         while job:
@@ -144,5 +125,5 @@ class RequestThreads:
 #: The threads of readings, captures and posts.
 SHORT_REQUESTS = RequestThreads(32, 12)
 #: The threads of lists and exports. A list at 5 a second has 25 requests under way if each reply takes 5 seconds: 24
-#: threads would carry 4.8 a second, which is less than the 96.5 % of the rate that a list keeps.
-LONG_JOBS = RequestThreads(26, 26)
+#: threads would carry 4.8 a second, less than the 96.5 % of the rate that a list keeps. The rest is for others.
+LONG_JOBS = RequestThreads(32, 26)

@@ -50,7 +50,6 @@ class Attempts:
         ends = self.begin_max_wait() + self.policy.max_wait
         if self.failed >= self.policy.max_attempts or not error.temporary or isinstance(error, QuotaExceededError):
             return None
-        # The exponent is bounded too: 2.0 ** 1024 overflows.
-        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** min(self.failed - 1, 60))
+        ceiling = min(self.policy.cap_seconds, self.policy.base_seconds * 2.0 ** (self.failed - 1))
         pause = error.retry_after or self.clock.uniform(0.0, ceiling)
         return pause if self.clock.monotonic() + pause <= ends else None

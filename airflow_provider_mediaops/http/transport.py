@@ -201,6 +201,7 @@ class _RawReply:
         self.read1 = response.read1
         self.close = response.close
         self.release_conn = response.release_conn
+        self.ends_with_connection = response.length_remaining is None and not response.chunked
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
@@ -261,7 +262,12 @@ def _read(reply: requests.Response, max_bytes: int, sent_at: float | None) -> Re
         raise TransportError(Failure.PROXY, PROXY_WANTS_CREDENTIALS)
     # read1 returns what has arrived; the library's own iterator waits for a full chunk.
     chunks = iter(lambda: reply.raw.read1(_CHUNK_BYTES, decode_content=False), b"")
-    body = read_body(chunks, reply.headers.get("content-encoding", ""), max_bytes)
+    encoding = reply.headers.get("content-encoding", "")
+    body = read_body(chunks, encoding, max_bytes)
+    # JSON that is cut is noticed by its parser, and gzip by zlib.
+    may_be_cut = reply.ok and not encoding and body[:1] not in (b"", b"{", b"[")
+    if may_be_cut and getattr(reply.raw, "ends_with_connection", False):
+        raise TransportError(Failure.BROKEN, "the reply has no length, and ends where its connection does")
     return Response(reply.status_code, dict(reply.headers.lower_items()), body, sent_at=sent_at)
 
 

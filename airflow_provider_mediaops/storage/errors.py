@@ -33,7 +33,6 @@ _REFUSED_CODES = (
     "InvalidAuthenticationInfo",
     "NoAuthenticationInformation",
     "RefreshError",
-    "AuthorizationFailure",
     "AccessDenied",
     "Authorization",
     "Insufficient",

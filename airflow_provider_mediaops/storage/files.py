@@ -185,8 +185,8 @@ def check_own_folder(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or not _is_own(folder, status.st_uid):
         message = (
-            f"{folder} is no folder of this user, but of uid {status.st_uid}, or no folder at all; remove it, and let "
-            "no other user write to the folder above it"
+            f"{folder} is not a folder of this user (its owner is uid {status.st_uid}); remove it, and let no other "
+            "user write to the folder above it"
         )
         raise PermissionError(errno.EPERM, message)
     if stat.S_IMODE(status.st_mode) & 0o077:

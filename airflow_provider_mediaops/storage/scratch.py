@@ -44,8 +44,7 @@ class SeenSet:
     million. Python salts its hashes for each process, so a service cannot choose texts that collide.
     """
 
-    def __init__(self, in_memory: int = _HASHES_IN_MEMORY) -> None:
-        self._in_memory = in_memory
+    def __init__(self) -> None:
         self._hashes: set[int] = set()
         self._database: sqlite3.Connection | None = None
         self._in_database = 0
@@ -60,7 +59,7 @@ class SeenSet:
     def _is_new(self, number: int) -> bool:
         if number in self._hashes:
             return False
-        if len(self._hashes) < self._in_memory:
+        if len(self._hashes) < _HASHES_IN_MEMORY:
             self._hashes.add(number)
             return True
         if self._database is None:

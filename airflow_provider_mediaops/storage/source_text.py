@@ -56,13 +56,14 @@ _LONGEST_CELL = 131_072
 _GAP = re.compile(r"[\s,\x1e]*")
 
 
-def _finite(digits: str) -> float | None:
+def _number(digits: str) -> float | str:
+    """Return a number; one that is too large stays the text that it is, which is no ISBN."""
     number = float(digits)
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) else digits
 
 
 # JSON has neither NaN nor infinity, though Python and pandas write them.
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=lambda _: None)
 
 
 def read_lines(file: SourceFile) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, InstanceOf, ValidationError
 from pydantic.alias_generators import to_camel
 
 from airflow_provider_mediaops.arguments import shown
@@ -104,8 +104,8 @@ class SubscriptionPage(_Record):
     page_info: PageInfo = Field(default_factory=PageInfo)
     next_page_token: str | None = None
     prev_page_token: str | None = None
-    # Not copied: a listing has thousands of pages.
-    items: list[InstanceOf[dict[str, Any]]] = Field(default_factory=list)
+    # Not copied: a listing has thousands of pages. An error for each wrong item would take gigabytes.
+    items: Annotated[list[InstanceOf[dict[str, Any]]], FailFast()] = Field(default_factory=list)
 
     @property
     def subscriptions(self) -> list[Subscription]:

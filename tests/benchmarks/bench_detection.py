@@ -25,12 +25,12 @@ from typing import Any
 
 from scripts.local_airflow import LocalAirflow
 from tests.benchmarks.results import Limit, Row, record
+from tests.system.running import wait_for
 
 WAYS = ("capture", "poking_sensor", "deferrable_sensor")
 ROUNDS = 10
 # All ways wait for this long before the CPU rises; the slots that they hold meanwhile are counted.
 WAITING = 5.0
-SECONDS = 120.0
 HOT = 85.0
 MOST_MS = 10.0
 REPORT = b"""::: {n1}{id1}{eph}{127.0.0.1}{127.0.0.1:9300}{d}{}
@@ -107,15 +107,6 @@ class Figures:
 
     delays: list[float] = field(default_factory=list)
     held: list[float] = field(default_factory=list)
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited {SECONDS:.0f} s in vain until {what}.")
-        time.sleep(0.05)
 
 
 def measure(airflow: LocalAirflow, watched: Watched, rounds: int) -> dict[str, Figures]:

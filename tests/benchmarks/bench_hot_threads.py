@@ -81,24 +81,6 @@ def by_memory(text: str) -> str:
     return _MEMORY.sub("kb memory allocated by", of_elasticsearch_9(text))
 
 
-def commented(text: str) -> str:
-    """Put a mark before each line."""
-    return "".join(f"# {line}" for line in text.splitlines(keepends=True))
-
-
-def reflowed(text: str) -> str:
-    """Take the margin away and put a blank line behind each."""
-    return "".join(f"{line.strip()}\n\n" for line in text.splitlines())
-
-
-def with_holes(text: str) -> str:
-    """Cut as people do: every sixtieth line is half of one, and the next is missing."""
-    lines = text.splitlines(keepends=True)
-    for place in range(15, len(lines) - 1, 60):
-        lines[place : place + 2] = [f"{lines[place][: len(lines[place]) // 2]}\n"]
-    return "".join(lines)
-
-
 def varied(text: str) -> Iterator[str]:
     """Give a report over and over, each time with other ids, figures and thread numbers."""
     for number in itertools.count():
@@ -142,9 +124,6 @@ OF_SERVERS: dict[str, Callable[[], Iterator[str]]] = {
 }
 REPORTS: dict[str, Callable[[], Iterator[str]]] = {
     **OF_SERVERS,
-    "commented": lambda: varied(commented(recorded("3.8.0-cpu"))),
-    "reflowed": lambda: varied(reflowed(recorded("3.8.0-cpu"))),
-    "cut by people": lambda: varied(with_holes(recorded("3.8.0-cpu"))),
     # The least text for the most parts.
     "no two frames alike": lambda: threads(lambda number: frames(60, number)),
     "one frame a stack": lambda: threads(lambda number: frames(1, number % 9)),

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_mediaops.exceptions import AuthenticationError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from tests.cluster.capturing import capture_with_tasks
 from tests.cluster.security import (
     DOCUMENTED,
     ELASTICSEARCH_MONITOR,
@@ -87,7 +88,7 @@ def test_the_advised_privilege_suffices(connect: Callable[[User], str], cluster:
     with SearchClusterHook(connect(user)) as hook:
         assert hook.test_connection()[0]
         assert {node.name for node in hook.cpu()} == set(cluster.node_names)
-        capture = hook.capture(interval="50ms", running_tasks=True)
+        capture = capture_with_tasks(hook, interval="50ms")
     assert capture.text.startswith("::: {")
     assert capture.running_tasks is not None
     assert sorted(node.label for node in capture.running_tasks.nodes) == sorted(cluster.node_names)

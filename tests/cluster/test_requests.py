@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from tests.cluster.nodes import Cluster
 
 HEADER = re.compile(r"^::: \{(.+?)\}", re.MULTILINE)
-SUB_HEADER = re.compile(
-    r"^   Hot threads at \S+Z, interval=(.+), busiestThreads=(\d+), ignoreIdleThreads=(\w+):$", re.MULTILINE
-)
 # By which lists of nodes each node is meant; {id} is the second node's.
 FIRST, SECOND = "node-1", "node 2"
 NODE_LISTS = {
@@ -54,19 +51,6 @@ CALLS: dict[str, dict[str, Any]] = {
     "the defaults": {},
     "all that they know": {"interval": "50ms", "snapshots": 3, "threads": 9999, "ignore_idle_threads": False},
 }
-
-
-def test_the_hook_reads_what_a_plain_client_reads(cluster: Cluster, connection: str) -> None:
-    with SearchClusterHook(connection) as hook:
-        cpu = hook.cpu()
-        text = hook.hot_threads(threads=1, interval="50ms", snapshots=1, ignore_idle_threads=False)
-
-    plain = cluster.get("/_nodes/hot_threads", threads="1", interval="50ms").text
-    assert {node.name for node in cpu} == set(cluster.node_names)
-    assert all(node.percent is None or 0 <= node.percent <= 100 for node in cpu)
-    # What the threads do changes from one call to the next.
-    assert sorted(HEADER.findall(text)) == sorted(HEADER.findall(plain)) == sorted(cluster.node_names)
-    assert SUB_HEADER.findall(text) == [("50ms", "1", "false")] * len(cluster.node_names)
 
 
 @pytest.mark.parametrize("arguments", CALLS.values(), ids=list(CALLS))
@@ -163,9 +147,3 @@ def test_a_wrong_path_in_the_base_address_is_named(
             # Some of these paths are those of other requests.
             with pytest.raises((BadRequestError, NotFoundError, InvalidReplyError), match="base address in the conn"):
                 ask()
-
-
-def test_the_connection_can_be_tested(connection: str) -> None:
-    works, sentence = SearchClusterHook(connection).test_connection()
-
-    assert works, sentence

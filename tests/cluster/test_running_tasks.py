@@ -17,6 +17,7 @@ import pytest
 
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from tests.cluster.capturing import capture_with_tasks
 from tests.cluster.known_load import BUSY_NODE, aggregation, expressions
 from tests.cluster.security import HOT_THREADS_ONLY, WITHOUT_TASKS, User
 from tests.cluster.waiting import wait_for
@@ -52,7 +53,7 @@ def take(load: KnownLoad) -> Taken:
     """Capture the busy node."""
     before = time.monotonic()
     with SearchClusterHook("test_cluster") as hook:
-        capture = hook.capture(BUSY_NODE, running_tasks=True, threads=8)
+        capture = capture_with_tasks(hook, BUSY_NODE, threads=8)
     outlasting = load.under_way(before)
     assert capture.running_tasks is not None
     [node] = capture.running_tasks.nodes

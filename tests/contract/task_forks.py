@@ -18,6 +18,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import pytest
+
+from tests.unit.conftest import Supervisor
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
@@ -104,18 +108,6 @@ class _StateStore:
         self._file.write_text(json.dumps({name: value for name, value in self._values().items() if name != key}))
 
 
-class _Supervisor:
-    """Answers nothing: connections come from the environment."""
-
-    def send(self, msg: Any) -> Any:
-        from airflow.sdk.exceptions import ErrorType
-        from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
-
-        if isinstance(msg, GetConnection):
-            return ErrorResponse(error=ErrorType.CONNECTION_NOT_FOUND, detail={"conn_id": msg.conn_id})
-        return None
-
-
 def _work(outcome: Connection, make: Any, folder: Path, env: dict[str, str], number: int) -> None:
     """Be the process of a task."""
     signal.alarm(_LONGEST_SECONDS)
@@ -141,7 +133,8 @@ def _run(make: Any, folder: Path, number: int) -> tuple[str, str | None]:
 
     with DAG("stops", schedule=None):
         operator = make()
-    cast("Any", task_runner).SUPERVISOR_COMMS = _Supervisor()
+    # Connections come from the environment.
+    cast("Any", task_runner).SUPERVISOR_COMMS = Supervisor(pytest.MonkeyPatch())
     instance = cast("Any", task_runner.RuntimeTaskInstance).model_construct(
         id="00000000-0000-0000-0000-000000000000",
         dag_id="stops",

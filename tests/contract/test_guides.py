@@ -16,7 +16,6 @@ from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
 from sqlalchemy import select
 
 from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
-from scripts import shown_code
 from tests.contract import dag_runs
 from tests.unit.video_platform import connection, page
 from tests.unit.workbooks import workbook
@@ -195,10 +194,3 @@ class TestTaskflow:
         assert [exported.state, announced.state] == ["success", "success"]
         assert announced.values["is_complete"] is True
         assert posted(sandbox) == ["Our list of channels is up to date."]
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(("folder", "name"), [("lists", "guides/enrich_isbns"), ("taskflow", "taskflow")])
-def test_page_shows_all_dags_of_its_folder(folder: str, name: str) -> None:
-    shown = shown_code.files_of((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
-    assert {f"docs/snippets/{folder}/{file.name}" for file in (SNIPPETS / folder).glob("*.py")} <= set(shown)

@@ -53,23 +53,6 @@ TRIGGERS = [
 ]
 
 
-@pytest.mark.long
-def test_airflow_is_unharmed_and_loads_three_small_modules() -> None:
-    """Airflow calls the provider while it is itself half imported: anything more could fail `import airflow`."""
-    loaded = fresh_python.result_of(
-        "import sys\n"
-        "import airflow\n"
-        "from airflow.providers_manager import ProvidersManager\n"
-        "ProvidersManager().providers\n"
-        "result = sorted(name for name in sys.modules if name.startswith('airflow_provider_mediaops'))\n"
-    )
-    assert loaded == [
-        "airflow_provider_mediaops",
-        "airflow_provider_mediaops.connection_fields",
-        "airflow_provider_mediaops.get_provider_info",
-    ]
-
-
 def test_modules_that_airflow_reads_at_start_need_nothing() -> None:
     loaded = fresh_python.result_of(
         "import sys\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from airflow.sdk import DAG, BaseOperator, ObjectStoragePath
 
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
-from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
 from tests.contract import dag_runs
 from tests.contract.tasks import TASKS, Task, name_of
 from tests.fails_after_posting import FailsAfterPosting
@@ -59,25 +57,6 @@ def map_over_given_values(task: Task) -> None:
         rest[task.connection] = f"{{{{ 'mediaops' }}}}_{task.connection.removesuffix('_conn_id')}_default"
     given = GiveList(task_id=f"give_{name_of(task)}", values=values)
     task.kind.partial(task_id=name_of(task), **rest).expand(**{name: given.output})
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("sandbox")
-def test_a_run_without_a_scheduler_does_not_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deferred task in `dag.test()` need not be kept from resuming soon, as one under a scheduler is."""
-    slept: list[float] = []
-    sleep = asyncio.sleep
-
-    async def recorded(seconds: float) -> None:
-        slept.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr(asyncio, "sleep", recorded)
-    with DAG("is_tested", schedule=None) as dag:
-        ClusterCpuSensor(task_id="task", threshold=0, sustained_for=0.01, deferrable=True)
-    assert dag_runs.run(dag).tasks == {"task": "success"}
-    assert slept
-    assert max(slept) < 1
 
 
 QUICK: dict[str, Any] = {"interval": "10ms", "snapshots": 2, "formats": "txt"}

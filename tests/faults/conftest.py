@@ -29,13 +29,14 @@ from tests.faults.actions import Desk, connection
 from tests.faults.made_up_time import MadeUpTime, StillWaitingError
 from tests.faults.outcomes import NOTHING, RECOVERED, WAITS
 from tests.faults.services import Cell, Services, running
-from tests.memory_rates import forget_rates
-from tests.unit.conftest import Supervisor
+from tests.unit.conftest import new_rates as new_rates  # noqa: PLC0414 a fixture
+from tests.unit.conftest import supervisor as supervisor  # noqa: PLC0414 a fixture
 from tests.unit.loopback import Loopback, closed_port, deaf_port, http_reply
 
 if TYPE_CHECKING:
     from tests.faults.actions import Action
     from tests.faults.behaviours import Fault
+    from tests.unit.conftest import Supervisor
     from tests.unit.loopback import Peer
 
 # It bounds a hang; no cell waits for it.
@@ -108,14 +109,6 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 
 @pytest.fixture(autouse=True)
-def new_rates() -> Iterator[None]:
-    """Have no limit of one cell hold for the next."""
-    forget_rates()
-    yield
-    forget_rates()
-
-
-@pytest.fixture(autouse=True)
 def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a report of hot threads waited for no longer than the connection and the request say."""
     monkeypatch.setattr("airflow_provider_mediaops.cluster.query._MARGIN", 0.0)
@@ -127,14 +120,6 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUpTime:
     time = MadeUpTime()
     time.install(monkeypatch)
     return time
-
-
-@pytest.fixture
-def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
-    """Run as within a task: connections come from the environment."""
-    stand_in = Supervisor(monkeypatch)
-    monkeypatch.setattr("airflow.sdk.execution_time.task_runner.SUPERVISOR_COMMS", stand_in, raising=False)
-    return stand_in
 
 
 @dataclass

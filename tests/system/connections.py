@@ -23,10 +23,6 @@ SECRETS = (
 """What must be seen nowhere; the last one begins every access token that the sandbox issues."""
 
 
-#: The tasks of the DAG of captures, each of which has a connection of its own.
-CAPTURES = ("SPIKE_WORKER", "SPIKE_DEFERRED", "LIMIT_SKIP", "LIMIT_FAIL", "LIMIT_CAPTURE", "UNWRITABLE")
-
-
 def in_environment(sandbox: SandboxServer) -> dict[str, str]:
     """Give the connections that Airflow reads from its environment, in JSON and, one of them, as an address."""
     ready = sandbox.connections(video_auth="refresh_token")
@@ -37,7 +33,8 @@ def in_environment(sandbox: SandboxServer) -> dict[str, str]:
         "CLUSTER_IMPATIENT": {**on_cluster, "extra": {"max_wait": 2}},
         "CLUSTER_WATCHED": {**on_cluster, "extra": {"max_attempts": 1}},
         "CLUSTER_ALWAYS_HOT": on_cluster,
-        **{f"CAPTURE_{name}": on_cluster for name in CAPTURES},
+        "CAPTURE_SPIKE": on_cluster,
+        "CAPTURE_LIMIT": on_cluster,
         "BOOKS_INACTIVE_KEY": {**in_database(sandbox), "password": books.INACTIVE_KEY},
     }
     return {

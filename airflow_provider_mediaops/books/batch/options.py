@@ -46,15 +46,10 @@ class RequestBudget:
 
 
 class EarlierLookup(NamedTuple):
-    """
-    A look-up that an earlier dataset holds.
-
-    It is taken without a request if it ``is_fresh``; if it is not, ``may_refresh`` says whether the budget has room.
-    """
+    """A look-up that an earlier dataset holds."""
 
     lookup: Lookup
-    is_fresh: bool
-    may_refresh: bool = True
+    stays: bool  # because it is fresh, or no request is left to refresh it
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,9 +178,7 @@ class LookupScheduler:
                 self._look_up(row, each.isbn13, earlier.get(each.isbn13))
 
     def _look_up(self, row: _Row, isbn13: str, earlier: EarlierLookup | None) -> None:
-        lookup = earlier.lookup if earlier and earlier.is_fresh else self._seen.get(isbn13)
-        if earlier and not earlier.may_refresh:
-            lookup = lookup or earlier.lookup
+        lookup = self._seen.get(isbn13) or (earlier.lookup if earlier and earlier.stays else None)
         if lookup:
             self._end_row(row, lookup)
             return

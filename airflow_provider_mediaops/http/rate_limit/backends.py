@@ -117,9 +117,10 @@ class SqliteBackend(RateBackend):
                     return answer
             try:
                 return self._update(name, change)
-            except sqlite3.DatabaseError as error:
-                # A file that is not a database at all may be somebody's, and is left where it is.
-                if "malformed" not in str(error):
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                # A file that is not a database at all may be somebody's, and is left where it is. The words of SQLite
+                # about a malformed file quote it, and may be no text.
+                if isinstance(error, sqlite3.Error) and "malformed" not in str(error):
                     raise
                 self._path.replace(f"{self._path}.damaged")
                 return self._update(name, change)

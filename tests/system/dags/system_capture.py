@@ -1,5 +1,5 @@
 """
-Captures at detection: one in each form, one for each way to meet the time limit, and one that can write nothing.
+Captures at detection in the triggerer: of a spike, and at the time limit.
 
 Each task looks at a real node and at one that bears its own name, which makes it known in the sandbox's log. It has a
 connection of its own, because those that share one share their readings, too.
@@ -16,29 +16,21 @@ from airflow.sdk import DAG
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 
 OUTPUT = os.environ["MEDIAOPS_OUTPUT"]
-SPIKE: dict[str, Any] = {"when_cpu_above": 90, "sustained_for": 2, "captures": 2, "every": 1, "wait_timeout": 1800}
 NEVER = 100  # no node of the sandbox is ever that busy
 TASKS: dict[str, dict[str, Any]] = {
-    "spike_worker": {**SPIKE, "deferrable": False},
-    "spike_deferred": SPIKE,
-    **{
-        f"limit_{on_timeout}": {"when_cpu_above": NEVER, "wait_timeout": 40, "on_timeout": on_timeout}
-        for on_timeout in ("skip", "fail", "capture")
-    },
-    "unwritable": {"when_cpu_above": NEVER, "destination": "/proc/version/{{ ti.task_id }}.txt", "retries": 0},
+    "spike": {"when_cpu_above": 90, "sustained_for": 2, "captures": 2, "every": 1, "wait_timeout": 1800},
+    "limit": {"when_cpu_above": NEVER, "wait_timeout": 40, "on_timeout": "capture"},
 }
 
 with DAG(dag_id="system_capture", schedule=None, default_args={"retries": 3, "retry_delay": timedelta(seconds=1)}):
     for name, arguments in TASKS.items():
         CaptureHotThreadsOperator(
             task_id=name,
-            **{
-                "destination": f"{OUTPUT}/capture/{{{{ ti.task_id }}}}.txt",
-                "nodes": ["sandbox-1", name],
-                "cluster_conn_id": f"capture_{name}",
-                "poll_interval": 1,
-                "interval": "100ms",
-                "deferrable": True,
-                **arguments,
-            },
+            destination=f"{OUTPUT}/capture/{{{{ ti.task_id }}}}.txt",
+            nodes=["sandbox-1", name],
+            cluster_conn_id=f"capture_{name}",
+            poll_interval=1,
+            interval="100ms",
+            deferrable=True,
+            **arguments,
         )

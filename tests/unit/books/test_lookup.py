@@ -85,12 +85,6 @@ def test_other_words_are_believed_when_they_come_three_times_each_with_a_probe_a
     assert pauses_of(desk.steps) == []
 
 
-def test_a_limit_that_passed_before_the_canary_was_asked_loses_no_book() -> None:
-    desk = Desk(canary=CANARY)
-
-    assert desk.find(CRIME, limit_404(), found(CANARY), found(CRIME)) == book(CRIME)["book"]
-
-
 def test_a_limit_that_the_canary_meets_too_is_waited_out() -> None:
     desk = Desk(canary=CANARY)
 

@@ -324,8 +324,3 @@ def test_programs_get_the_result_of_a_task(captures: Path, monkeypatch: pytest.M
     ended = command("hot-threads", "--digest", "all.html", "spikes", "-o", "json")
     assert (ended.code, ended.document["series"]["spike"]) == (0, 3)
     assert ended.document["path"] == str(captures / "all.html")
-
-
-def test_a_digest_of_nothing_is_a_problem(tmp_path: Path) -> None:
-    ended = command("hot-threads", "--digest", tmp_path / "x.html", tmp_path)
-    assert (ended.code, "There is nothing to digest" in ended.messages) == (1, True)

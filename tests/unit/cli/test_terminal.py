@@ -67,13 +67,6 @@ def test_people_get_lines_and_tables() -> None:
     assert shown(RESULT) == PLAIN
 
 
-def test_a_program_gets_one_document() -> None:
-    document = json.loads(shown(RESULT, "json"))
-
-    assert document == RESULT.document
-    assert list(document) == list(RESULT.document)
-
-
 @pytest.mark.parametrize(
     ("environment", "coloured", "plain"),
     [({}, True, False), ({"NO_COLOR": "1"}, False, False), ({"TERM": "dumb"}, False, True)],

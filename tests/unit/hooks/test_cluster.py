@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.cluster.api import node_stats
-from airflow_provider_mediaops.cluster.capture.summary import summary_of
 from airflow_provider_mediaops.exceptions import InvalidConnectionError, InvalidReplyError
 from airflow_provider_mediaops.hooks.cluster import SearchClusterHook
 from airflow_provider_mediaops.http.exchange import Request
 from tests.unit.hooks.cluster_hook import BASE, HOT_THREADS, STATS, cpu
 from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering, make_certificate
-from tests.unit.search_cluster import COUNTERS, http, node_id, replied, report, stats
+from tests.unit.search_cluster import http, node_id, replied, report, stats
 
 if TYPE_CHECKING:
     import requests_mock
@@ -50,19 +49,6 @@ def test_connection_chooses_the_measure_of_the_cpu(
     requests_mock.get(STATS, json=body)
     (node,) = cpu()
     assert (node.percent, node.source) == expected
-
-
-def test_a_capture_holds_both(requests_mock: requests_mock.Mocker) -> None:
-    requests_mock.get(STATS, json=stats({"a": 91}))
-    requests_mock.get(HOT_THREADS, text=report("a"))
-    requests_mock.get(COUNTERS, json={"nodes": {"a": {"thread_pool": {"search": {"queue": 7}}}}})
-    with SearchClusterHook() as hook:
-        taken = hook.capture(threads=5)
-    assert taken.text == report("a")
-    assert summary_of(taken)["cpu"] == [{"node": "a", "percent": 91.0, "source": "os"}]
-    (statistics,) = taken.statistics or ()
-    assert statistics["pools"] == [{"pool": "search", "active": 0, "queue": 7, "rejected": 0}]
-    assert requests_mock.request_history[1].qs == {"threads": ["5"]}
 
 
 def test_failed_nodes_are_in_the_log_without_secrets_and_few_of_many(
@@ -111,11 +97,6 @@ def test_the_connection_of_a_hook_is_the_hook(connect_cluster: Any, requests_moc
         ({"password": "QUJDREVG", "auth": "api_key"}, b"ApiKey QUJDREVG"),
         ({"password": "an-id:a-secret", "auth": "api_key"}, b"ApiKey YW4taWQ6YS1zZWNyZXQ="),
         ({"password": "ApiKey YW4taWQ6YS1zZWNyZXQ=", "auth": "api_key"}, b"ApiKey YW4taWQ6YS1zZWNyZXQ="),
-        (
-            {"password": '{"id": "an-id", "name": "airflow",\n "api_key": "a-secret"}', "auth": "api_key"},
-            b"ApiKey YW4taWQ6YS1zZWNyZXQ=",
-        ),
-        ({"password": '\n{"id": "i", "encoded": "QUJDREVG"}\n', "auth": "api_key"}, b"ApiKey QUJDREVG"),
         ({"password": "essu_cloud-key", "auth": "api_key"}, b"ApiKey essu_cloud-key"),
         ({"password": "bearer abc.def.ghi", "auth": "bearer"}, b"Bearer abc.def.ghi"),
         ({"password": "token-1", "auth": "bearer"}, b"Bearer token-1"),

@@ -18,9 +18,10 @@ from airflow_provider_mediaops.exceptions import (
     RateLimitedError,
     ServiceUnavailableError,
 )
-from airflow_provider_mediaops.http.auth import RefreshTokenAuth
+from airflow_provider_mediaops.http.auth import RefreshTokenAuth, credentials_of
 from airflow_provider_mediaops.http.exchange import Request, Response, Returned, TransportError, advance
 from airflow_provider_mediaops.http.retry import RetryPolicy
+from airflow_provider_mediaops.http.settings import TransportSettings
 from tests.unit.call_flows import FakeClock, ask_once, pauses_of, replay, requests_of, text_call
 from tests.unit.http.asking import BROKEN, DOWN, GOOD, error_of, make, refused
 from tests.unit.http.rate_limit.keys import limiter_of, next_step
@@ -242,3 +243,31 @@ def test_a_token_is_taken_after_any_wait() -> None:
     replay(tokens.client.report_limit(RateLimitedError("It was the limit.", retry_after=4_000.0)), [])
     replay(tokens.client.ask(text_call()), [granted("t3"), GOOD], steps=steps, clock=fake)
     assert signed_with(steps)[-1] == "Bearer t3"
+
+
+@pytest.mark.parametrize(
+    ("settings", "secrets"),
+    [
+        (
+            {"proxies": {"http": "http://me:p%40ss%C3%A9@proxy:1", "https": "https://me:p%40ss%C3%A9@proxy/"}},
+            ("p@ssé",),
+        ),
+        ({"proxies": {"http": "http://:only@[::1]:3128"}}, ("only",)),
+        (
+            {"proxies": {"http": "http://me@proxy", "https": "http://me:@proxy", "no": "proxy", "ftp": "http://[::1"}},
+            (),
+        ),
+        *(
+            ({"headers": {name: "s3cr3t"}}, ("s3cr3t",))
+            for name in ("X-Api-Key", "apikey", "PRIVATE-TOKEN", "X-Forwarded-Authorization", "X-Password")
+        ),
+        ({"headers": {"X-Api-Key": "s3cr3t", "X-Token": "s3cr3t", "X-Team": "ops"}}, ("s3cr3t",)),
+        ({"headers": {"X-Upstream": "Basic bWU6czNjcjN0"}}, ("bWU6czNjcjN0",)),
+        ({"headers": {"X-Author": "ops", "X-Keyspace": "ops", "X-Upstream": "Bearers of news"}}, ()),
+    ],
+)
+def test_passwords_of_proxies_and_headers_that_look_like_credentials_are_secrets(
+    settings: dict[str, Any], secrets: tuple[str, ...]
+) -> None:
+    proxies = {"http": "http://proxy:3128"}
+    assert credentials_of(TransportSettings(**{"proxies": proxies, **settings})) == secrets

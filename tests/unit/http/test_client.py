@@ -89,11 +89,6 @@ def test_pauses_double_up_to_a_cap() -> None:
     assert [low for low, _ in fake.drawn] == [0.0] * 8
 
 
-def test_the_exponent_does_not_overflow() -> None:
-    attempts = Attempts(RetryPolicy(5_000, 1e9), FakeClock().clock)
-    assert [attempts.pause_after(ServiceUnavailableError("down")) for _ in range(3_000)][-1] == 30.0
-
-
 # Writes. tests/unit/test_post_statuses.py has each status.
 
 

@@ -56,6 +56,7 @@ def test_a_byte_order_mark_does_no_harm() -> None:
         (b"[1]", "is a JSON list"),
         (b'{"a": [1, 1e999]}', r"is not valid JSON .* \(it holds a number that is too large: 1e999\)\."),
         (b"null", "is a JSON NoneType"),
+        (b'{"a": [' + b"{}," * 1_500_000 + b"{}]}", "holds more than 2,000,000 values"),
     ],
 )
 def test_reply_that_is_no_json_object_is_described(body: bytes, what: str) -> None:
@@ -133,6 +134,7 @@ def test_any_text_becomes_one_short_line(text: str) -> None:
         ({"detail": "Not Found"}, None, None, "Not Found"),
         ({"error": {"errors": ["text", None, {"reason": "late"}]}}, "late", None, None),
         ({"error": {"errors": {"reason": "no list"}}}, None, None, None),
+        ({"error": {"errors": [*[{}] * 20, {"reason": "late"}]}}, None, None, None),
         ({"error": {"errors": [{"reason": "two words\nand a line"}]}}, None, None, None),
         ({"error": {"errors": [{"reason": "x" * 101}]}}, None, None, None),
         ({"error": None}, None, None, None),

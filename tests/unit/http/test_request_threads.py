@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import threading
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
-from airflow_provider_mediaops.hooks.threads import to_its_end
 from airflow_provider_mediaops.http.exchange import Failure, Request, Response, TransportError
 from airflow_provider_mediaops.http.request_threads import RequestThreads
 from airflow_provider_mediaops.http.transport import Transport
@@ -97,33 +93,6 @@ async def test_there_are_never_more_threads() -> None:
     assert names.count("mediaops-request") == 2
     held.let_go()
     assert await asyncio.gather(*sending) == [Response(200)] * 3
-
-
-async def test_work_whose_caller_has_left_is_not_kept_while_its_store_hangs() -> None:
-    answered, threads = threading.Event(), RequestThreads(1, 1)
-    hanging = asyncio.ensure_future(threads.run("store", partial(answered.wait, 60)))
-    await asyncio.sleep(0)
-    held = Held()
-    kept = weakref.ref(held)
-    waiting = asyncio.ensure_future(threads.run("store", held.let_go))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
-    del waiting, held
-    # What the event loop still has to call refers to them.
-    for _ in range(2):
-        await asyncio.sleep(0)
-    gc.collect()
-    assert kept() is None
-    answered.set()
-    assert await hanging
-
-
-async def test_blocking_step_that_raises_stop_iteration_ends_its_caller() -> None:
-    threads = RequestThreads(1, 1)
-    for run in (to_its_end, partial(threads.run, "store")):
-        with pytest.raises(RuntimeError, match="StopIteration"):
-            await asyncio.wait_for(run(partial(next, iter(()))), 60)
 
 
 async def test_request_without_a_thread_is_an_error_and_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ BROKEN_REPLIES = {
     "two lengths": answering(OK + b"content-length: 2, 1\r\n\r\n{}"),
     "other coding": answering(OK + b"transfer-encoding: gzip, chunked\r\n\r\n" + CHUNKED_BODY),
     "word for the size of a chunk": answering(CHUNKED + b"many\r\n{}\r\n0\r\n\r\n"),
+    "text that ends with its connection": read_and(OK + b"\r\n::: {node-1}\n"),
     "interim reply for the final one": read_and(b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n"),
 }
 TOO_LARGE_REPLIES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ class TestArguments:
             ({"isbns": [], "reuse": ["/a.jsonl", ""]}, "reuse needs at least one entry, and none of them empty"),
             ({"isbns": [], "reuse": ["/a.jsonl", "/b.txt"]}, r"ends in none of \.jsonl, \.csv, \.parquet"),
             ({"isbns": [], "reuse": "/a.csv.gz"}, "name a dataset as this operator writes it"),
-            ({"isbns": [], "reuse": "/a/\ud800.jsonl"}, "an entry of reuse holds half of a surrogate pair"),
+            ({"isbns": [], "reuse": "/a/\ud800.jsonl"}, "an entry of reuse is a text of whole characters"),
             ({"isbns": [], "reuse_for": -1}, "reuse_for is a number of seconds, 0 or more, or a timedelta"),
             ({"isbns": [], "reuse_not_found_for": "a week"}, "reuse_not_found_for is a number of seconds"),
             ({"source": "a.csv", "isbn_column": ["isbn", ""]}, "isbn_column is "),
@@ -210,15 +209,5 @@ class TestFailing:
             match=f"{role} {scheme}://.*csv cannot be opened.*Install {package} on all that open it",
         ):
             operator.execute({})
-
-        assert not database.called
-
-    def test_parquet_without_pyarrow_spends_no_request(
-        self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-        with pytest.raises(permanent(PermanentError), match="this provider's extra 'parquet'"):
-            make(tmp_path / "books.parquet", isbns=[CRIME]).execute({})
 
         assert not database.called

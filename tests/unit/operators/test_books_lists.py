@@ -442,6 +442,13 @@ class TestInvalid:
         assert not database.called
         assert make(tmp_path / "books.jsonl", isbns=isbns, max_invalid="80%").execute({})["invalid"] == 2
 
+    def test_number_of_json_that_is_too_large_is_invalid_and_not_missing(self, tmp_path: Path) -> None:
+        (tmp_path / "list.jsonl").write_text('{"isbn": 1e999}\n')
+
+        summary = make(tmp_path / "books.jsonl", source=str(tmp_path / "list.jsonl")).execute({})
+
+        assert (summary["missing"], summary["invalid"]) == (0, 1)
+
     def test_empty_cells_are_not_invalid(self, tmp_path: Path) -> None:
         cells = ["", None, '=""', "[]", "nan", "NULL", "N/A", "#N/A", "-", float("nan"), CRIME]
 
@@ -500,7 +507,7 @@ class TestQueries:
 @pytest.mark.parametrize("name", ["l.jsonl", "l.parquet"])
 def test_number_that_json_does_not_have_is_null(tmp_path: Path, name: str) -> None:
     if name.endswith("jsonl"):
-        (tmp_path / name).write_text(f'{{"isbn": "{CRIME}", "price": NaN, "more": [1e999]}}\n')
+        (tmp_path / name).write_text(f'{{"isbn": "{CRIME}", "price": NaN, "more": [-Infinity]}}\n')
     else:
         table = pa.table({"isbn": [CRIME], "price": [float("nan")], "more": [[float("inf")]]})
         pq.write_table(table, tmp_path / name)

@@ -20,13 +20,11 @@ from tests.unit.book_database import CALENDAR, CRIME, LIMIT_404, PROGRAMMING, as
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.enrichment import BASE, address, context, make, shelve
 from tests.unit.operators.enrichment import database as database  # noqa: PLC0414 a fixture
-from tests.unit.storage.conftest import store as store  # noqa: PLC0414 a fixture
 
 if TYPE_CHECKING:
     from requests_mock import Mocker
 
     from tests.unit.conftest import Supervisor
-    from tests.unit.storage.fake_store import FakeStore
 
 pytestmark = pytest.mark.usefixtures("supervisor")
 LIST = (CRIME, "x", PROGRAMMING, CRIME, CALENDAR)
@@ -109,20 +107,6 @@ class TestGoingOn:
             (2, {"n": "2"}),
         ]
 
-    def test_failed_row_that_was_too_many_is_asked_for_again(self, tmp_path: Path, database: Mocker) -> None:
-        database.get(address(PROGRAMMING), **DOWN)
-        with pytest.raises(ServiceUnavailableError):
-            enrich(tmp_path / "books.jsonl")
-        shelve(database, PROGRAMMING)
-        database.reset_mock()
-
-        summary = enrich(tmp_path / "books.jsonl")
-
-        assert asked(database)[0] == PROGRAMMING
-        assert CRIME not in asked(database)
-        assert statuses(tmp_path / "books.jsonl") == ["found", "invalid", "found", "found", "not_found"]
-        assert summary["failed"] == 0
-
     def test_rows_that_failed_within_bounds_stay_and_count(self, tmp_path: Path, database: Mocker) -> None:
         database.get(address(CRIME), **DOWN)
         database.get(address(CALENDAR), **DOWN)
@@ -155,16 +139,6 @@ class TestGoingOn:
 
         assert asked(database)[:3] == [CALENDAR, PROGRAMMING, CALENDAR]
         assert statuses(tmp_path / "books.jsonl") == ["not_found"]
-
-    def test_killed_enrichment_on_an_object_store_resumes(self, store: FakeStore, database: Mocker) -> None:
-        destination = "memory://shelf@bucket/books.jsonl"
-        stopped_at(PROGRAMMING, destination, database)
-
-        summary = enrich(destination)
-
-        assert CRIME not in asked(database)
-        assert (summary["found"], summary["resumed"]) == (3, True)
-        assert len(store.cat_file("/bucket/books.jsonl").splitlines()) == 5
 
     def test_the_log_says_what_is_kept_and_where_it_goes_on(
         self, tmp_path: Path, database: Mocker, monkeypatch: pytest.MonkeyPatch

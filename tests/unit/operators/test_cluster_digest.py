@@ -73,12 +73,6 @@ def test_the_period_is_that_of_the_rendered_texts(source: Path, tmp_path: Path) 
     assert result["frames"][0]["new"] is False
 
 
-def test_period_without_captures_fails_for_good(source: Path, tmp_path: Path) -> None:
-    task = made(source=str(source), destination=str(tmp_path / "d.html"), since="2027-01-01", until="2027-01-02")
-    with pytest.raises(permanent(PermanentError), match="nothing to digest"):
-        task.execute(CONTEXT)
-
-
 def test_stopped_task_ends_before_the_next_capture_and_its_next_attempt_begins_anew(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

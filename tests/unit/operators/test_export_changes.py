@@ -21,10 +21,10 @@ from airflow_provider_mediaops.version_compat import AirflowSkipException
 from airflow_provider_mediaops.video.changes import ExportChanges
 from tests.unit.log_lines import log_lines
 from tests.unit.operators.forms import in_triggerer
+from tests.unit.operators.listings import Listings, replayed
 from tests.unit.operators.video_platform_tasks import BASE
 from tests.unit.permanent import permanent
 from tests.unit.storage.conftest import store  # noqa: F401  a fixture
-from tests.unit.video.listings import Listings, replayed
 from tests.unit.video_platform import connection, error, subscription
 
 if TYPE_CHECKING:
@@ -100,6 +100,24 @@ def test_the_changes_lead_from_each_version_to_the_next(
         words = [row["change"] for row in changes(tmp_path)]
         numbers = [summary[key] for key in ("added", "removed", "changed_records")]
         assert numbers == [words.count(word) for word in ("added", "removed", "changed")]
+
+
+def test_changes_are_those_of_the_content_by_the_order_of_ids_and_records_without_one_are_counted(
+    tmp_path: Path, listings: Listings, lines: list[str]
+) -> None:
+    odd_ids: list[Any] = [None, "", 5]
+    old = {"b": {"p": 1, "q": 2}, "e": 1, "d": 1, "c": 1}
+    # Another order of keys is no change, and an etag that stays hides none.
+    new = {"é": 0, "z": 0, "ab": 0, "a": 0, "\U0001f600": 0, "b": {"q": 2, "p": 1}, "e": 2, "d": True, "c": 1.0}
+    for version in (old, new):
+        listings.listed = {name: {"value": value, "etag": "e", "id": name} for name, value in version.items()}
+        listings.listed |= {str(name): {"id": name, "n": len(version)} for name in odd_ids}
+        summary = export(tmp_path)
+
+    added = [("added", name) for name in ("a", "ab", "z", "é", "\U0001f600")]
+    assert said(tmp_path) == [*added[:2], ("changed", "c"), ("changed", "d"), ("changed", "e"), *added[2:]]
+    assert counted(summary) == NOTHING | {"added": 5, "changed_records": 3}
+    assert sum("3 records have no id, so the changes do not name them." in line for line in lines) == 2
 
 
 @pytest.mark.parametrize("sent", [subscription(1), {"id": {"a": 1}}, {"id": ["sub-2"]}, {"etag": "x"}])

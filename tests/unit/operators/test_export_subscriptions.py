@@ -398,16 +398,6 @@ class TestIfChanged:
         assert second == {**first, "changed": False}
         assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
-    @pytest.mark.parametrize("now", [[(1, "e")], [(1, "e"), (2, "f")], [(1, "e"), (2, "e"), (3, "e")]])
-    def test_any_other_is_published(self, tmp_path: Path, platform: Mocker, now: list[tuple[int, str]]) -> None:
-        file = tmp_path / "subs.csv"
-        self.run(file, platform, "one", self.item(1), self.item(2))
-        before = file.read_bytes()
-        second = self.run(file, platform, "two", *(self.item(*each) for each in now))
-
-        assert second["changed"] is True
-        assert file.read_bytes() != before
-
     def test_other_arguments_make_another_file(self, tmp_path: Path, platform: Mocker) -> None:
         file = tmp_path / "subs.csv"
         self.run(file, platform, "one", self.item(1))

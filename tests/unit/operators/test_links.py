@@ -64,8 +64,8 @@ def report_link(**how: Any) -> str:
 
 @pytest.mark.usefixtures("tab")
 def test_link_of_a_capture_leads_to_its_tab() -> None:
-    assert report_link() == report_link(map_index=None) == tab_url("dag", RUN_ID, "task")
-    assert report_link(map_index=2) == tab_url("dag", RUN_ID, "task", 2)
+    assert report_link() == report_link(map_index=None) == f"{TASK}/plugin/mediaops-hot-threads"
+    assert report_link(map_index=2) == f"{TASK}/mapped/2/plugin/mediaops-hot-threads"
 
 
 def test_there_is_no_link_of_a_capture_without_the_tab(monkeypatch: pytest.MonkeyPatch) -> None:

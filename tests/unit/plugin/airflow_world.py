@@ -140,8 +140,8 @@ class World:
         """Return the browser of a reader of these DAGs and their task instances; ``*`` for all."""
         root = FastAPI()
         root.mount(URL_PREFIX, build_app(seconds=self.seconds))
-        token = self._readers.generate_jwt(SimpleAuthManagerUser(username="reader", role=",".join(dags)))
-        return TestClient(root, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
+        headers = {"Authorization": f"Bearer {self.token(*dags)}"}
+        return TestClient(root, headers=headers, raise_server_exceptions=False)
 
     #: How long a page waits for a store.
     seconds = 120.0

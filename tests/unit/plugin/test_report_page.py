@@ -1,4 +1,4 @@
-"""The tab of a task instance: what it shows, to whom, what it never reads, and its address."""
+"""The tab of a task instance: what it shows, to whom, and what it never reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from airflow.models.xcom import XComModel
@@ -18,7 +17,6 @@ from airflow.utils.session import create_session
 from airflow_provider_mediaops.cluster.capture.model import Capture
 from airflow_provider_mediaops.cluster.running_tasks.model import RunningTasks
 from airflow_provider_mediaops.plugin import report_page
-from airflow_provider_mediaops.report_urls import report_url, tab_url
 from tests.unit.cluster.task_values import NODE, TASKS
 from tests.unit.plugin.airflow_world import LIST_URL, START, rendered, text
 
@@ -382,25 +380,3 @@ class TestTasks:
         assert "Who was behind it" not in page
         assert self.NOT_SHOWN in page
         return page
-
-
-class TestAddresses:
-    def test_a_report_is_named_by_its_task_instance(self) -> None:
-        run = "manual__2026-11-22T18:00:00+00:00"
-        assert unquote(report_url("hot", run, "group.capture", 3)) == (
-            f"/mediaops/hot-threads/report/hot/group.capture/3/{run}"
-        )
-
-    def test_names_cannot_leave_their_place(self) -> None:
-        url = urlsplit(report_url("a/b?c#d", "r?x=1/2", "t+ü"))
-        assert [unquote(part) for part in url.path.split("/")][4:] == ["a/b?c#d", "t+ü", "-1", "r?x=1/2"]
-        assert (url.query, url.fragment) == ("", "")
-
-    @pytest.mark.parametrize("base", ["https://airflow.example.com/prefix", "https://airflow.example.com/prefix/"])
-    def test_airflow_may_have_a_path_of_its_own(self, base: str) -> None:
-        path = "https://airflow.example.com/prefix"
-        assert report_url("d", "r", "t", base_url=base) == f"{path}/mediaops/hot-threads/report/d/t/-1/r"
-        assert tab_url("d", "r", "t", base_url=base) == f"{path}/dags/d/runs/r/tasks/t/plugin/mediaops-hot-threads"
-
-    def test_the_tab_of_a_mapped_task_names_its_index(self) -> None:
-        assert tab_url("d", "r/1", "t", 0) == "/dags/d/runs/r%2F1/tasks/t/mapped/0/plugin/mediaops-hot-threads"

@@ -56,11 +56,5 @@ class Sandbox:
 
 
 @pytest.fixture
-def make_sandbox() -> type[Sandbox]:
-    """Builds a sandbox with settings of one's own."""
-    return Sandbox
-
-
-@pytest.fixture
 def sandbox() -> Sandbox:
     return Sandbox()

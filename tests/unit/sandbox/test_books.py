@@ -9,12 +9,12 @@ from stdnum import isbn as oracle
 
 from airflow_provider_mediaops.sandbox import books
 from airflow_provider_mediaops.sandbox.books import KNOWN_ISBNS, book, sample_isbns
+from tests.unit.sandbox.conftest import Sandbox
 
 if TYPE_CHECKING:
     import httpx
 
     from airflow_provider_mediaops.sandbox.books import Plan
-    from tests.unit.sandbox.conftest import Sandbox
 
 KNOWN = KNOWN_ISBNS[0]
 UNKNOWN = "9791090000025"
@@ -76,8 +76,8 @@ async def test_a_wrong_key_is_denied(sandbox: Sandbox, headers: dict[str, str], 
     assert said in reply.json()["message"]
 
 
-async def test_the_day_s_quota_counts_failed_calls_and_starts_anew_at_midnight(make_sandbox: type[Sandbox]) -> None:
-    sandbox = make_sandbox(books_daily_requests=2)
+async def test_the_day_s_quota_counts_failed_calls_and_starts_anew_at_midnight() -> None:
+    sandbox = Sandbox(books_daily_requests=2)
     await ask(sandbox, f"/book/{UNKNOWN}")
     await ask(sandbox, "/book/nonsense")
 
@@ -94,8 +94,8 @@ async def bulk(sandbox: Sandbox, body: Any, plan: Plan = books.PRO) -> httpx.Res
     return await sandbox.post(f"{plan.root}/books", json=body, headers={"Authorization": plan.key})
 
 
-async def test_a_bulk_request_leaves_unknown_ones_out_and_costs_one_unit_each(make_sandbox: type[Sandbox]) -> None:
-    sandbox = make_sandbox(books_daily_requests=10)
+async def test_a_bulk_request_leaves_unknown_ones_out_and_costs_one_unit_each() -> None:
+    sandbox = Sandbox(books_daily_requests=10)
     status, body = answer(await bulk(sandbox, {"isbns": [KNOWN, UNKNOWN, "nonsense", sample_isbns(1)[0]]}))
 
     assert status == 200

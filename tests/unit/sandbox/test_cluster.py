@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_mediaops.sandbox.cluster_nodes import CpuPin
-from tests.unit.sandbox.conftest import OPERATOR
+from tests.unit.sandbox.conftest import OPERATOR, Sandbox
 
 if TYPE_CHECKING:
     import httpx
-
-    from tests.unit.sandbox.conftest import Sandbox
 
 
 async def ask(sandbox: Sandbox, path: str, **query: Any) -> httpx.Response:
@@ -62,8 +60,8 @@ async def test_a_wrong_or_unknown_parameter_is_refused(sandbox: Sandbox, request
 
 
 @pytest.mark.parametrize("cycle", [40, 10])
-async def test_one_node_spikes_once_a_cycle_and_the_others_stay_calm(make_sandbox: type[Sandbox], cycle: int) -> None:
-    sandbox, readings = make_sandbox(cpu_cycle=cycle), []
+async def test_one_node_spikes_once_a_cycle_and_the_others_stay_calm(cycle: int) -> None:
+    sandbox, readings = Sandbox(cpu_cycle=cycle), []
     for _ in range(80):
         readings.append(await cpu(sandbox))
         sandbox.clock.seconds += cycle / 80

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from airflow_provider_mediaops.sandbox import subscriptions, video
-from tests.unit.sandbox.conftest import BEARER, FORM
-
-if TYPE_CHECKING:
-    from tests.unit.sandbox.conftest import Sandbox
+from tests.unit.sandbox.conftest import BEARER, FORM, Sandbox
 
 FEW = subscriptions.FEW
 TEXT = {"snippet": {"description": "x"}}
@@ -138,9 +135,9 @@ async def test_a_wrong_api_key_is_named_as_google_names_it(sandbox: Sandbox) -> 
     assert reply.json()["error"]["details"][0]["reason"] == "API_KEY_INVALID"
 
 
-async def test_a_spent_quota_is_refused_until_the_next_day(make_sandbox: type[Sandbox]) -> None:
+async def test_a_spent_quota_is_refused_until_the_next_day() -> None:
     """A bulletin costs 50 units, and a page one, also if the request is wrong."""
-    sandbox = make_sandbox(video_daily_units=102)
+    sandbox = Sandbox(video_daily_units=102)
     asked = [posting(TEXT), listing(mine="true", maxResults="51"), listing(mine="true"), posting(TEXT)]
     granted = [(await sandbox.request(**request)).status_code for request in asked]
 

@@ -247,7 +247,7 @@ class TestPlanted:
     ) -> None:
         plant(tmp_path / STAGING)
 
-        message = rf"d\.jsonl cannot be written: .*{STAGING} is no folder of this user, .* remove it"
+        message = rf"d\.jsonl cannot be written: .*{STAGING} is not a folder of this user .* remove it"
         with pytest.raises(PermissionError, match=message):
             here.dataset().published(owner())
         with pytest.raises(PermissionError, match=message):
@@ -264,7 +264,7 @@ class TestPlanted:
             monkeypatch.setattr("airflow_provider_mediaops.storage.files._is_own", lambda *_: False)
 
         with pytest.raises(
-            PermissionError, match=rf"{STAGING} is no folder of this user, but of uid [0-9]+, .* remove it"
+            PermissionError, match=rf"{STAGING} is not a folder of this user \(its owner is uid [0-9]+\); remove it"
         ):
             here.dataset().published(owner())
 

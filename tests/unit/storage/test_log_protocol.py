@@ -353,6 +353,16 @@ def test_a_file_that_appeared_before_the_last_request_is_not_replaced(world: Wor
     assert world.history[-1][1] == "B"
 
 
+@pytest.mark.parametrize("kind", ["refuses"])
+def test_file_that_appeared_while_a_store_refused_the_condition_is_not_replaced(kind: str, world: World) -> None:
+    x = world.attempt("X", A, "00000001")
+    assert x.until(write_to(kind, "data"))
+    assert world.lone(B, "B").result
+    x.run()
+    assert isinstance(x.error, DestinationReplacedError)
+    assert world.races == 0
+
+
 @pytest.mark.parametrize("kind", ["none", "refuses"])
 def test_without_a_reply_the_version_is_that_of_the_own_content(world: World) -> None:
     x = world.attempt("X", A, "00000001")

@@ -6,11 +6,13 @@ import os
 import tempfile
 import tracemalloc
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_mediaops.storage import scratch
 from airflow_provider_mediaops.storage.scratch import ScratchFile, SeenSet, scratch_database
 from tests.unit.full_disk import fill_the_disk
 
@@ -60,22 +62,26 @@ def test_machine_without_a_folder_for_temporary_files_is_told_so(monkeypatch: py
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("in_memory", [0, 10, 150_000])
-@given(batches=st.lists(st.lists(st.text(st.characters(exclude_categories=()), max_size=3), max_size=30), max_size=20))
+@given(
+    in_memory=st.sampled_from([0, 10, 150_000]),
+    batches=st.lists(st.lists(st.text(st.characters(exclude_categories=()), max_size=3), max_size=30), max_size=20),
+)
 def test_set_says_what_is_new_as_a_set_does(in_memory: int, batches: list[list[str]]) -> None:
-    seen, known = SeenSet(in_memory), set[str]()
-    for batch in batches:
-        expected = []
-        for text in batch:
-            expected.append(text not in known)
-            known.add(text)
-        assert seen.add(batch) == expected
+    seen, known = SeenSet(), set[str]()
+    with patch.object(scratch, "_HASHES_IN_MEMORY", in_memory):
+        for batch in batches:
+            expected = []
+            for text in batch:
+                expected.append(text not in known)
+                known.add(text)
+            assert seen.add(batch) == expected
     assert len(seen) == len(known)
 
 
 @pytest.mark.long
-def test_many_texts_of_a_set_take_no_more_memory_than_some() -> None:
-    seen = SeenSet(in_memory=1_000)
+def test_many_texts_of_a_set_take_no_more_memory_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_HASHES_IN_MEMORY", 1_000)
+    seen = SeenSet()
     tracemalloc.start()
     try:
         for at in range(0, 100_000, 50):
@@ -89,7 +95,8 @@ def test_many_texts_of_a_set_take_no_more_memory_than_some() -> None:
 
 def test_a_disk_that_is_full_for_a_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     fill_the_disk(monkeypatch)
-    seen = SeenSet(in_memory=1)
+    monkeypatch.setattr(scratch, "_HASHES_IN_MEMORY", 1)
+    seen = SeenSet()
     seen.add(["a"])
 
     with pytest.raises(OSError, match=f"temporary files, {tempfile.gettempdir()}, .*: database or disk is full"):

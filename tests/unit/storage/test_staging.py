@@ -309,6 +309,10 @@ class TestChanges:
 
         assert store.cat_file("/bucket/c.jsonl") == b"3 records"
 
+    def test_changes_on_a_storage_that_cannot_be_opened_are_refused_before_the_block(self, place: Place) -> None:
+        with pytest.raises(PermanentError, match=r"changes hdfs://.* cannot be opened"):
+            place.dataset(changes="hdfs://host/c.jsonl").staging(owner()).__enter__()
+
     def test_changes_that_cannot_be_written_leave_the_older_pair(self, both: Place) -> None:
         def refuse(_: Path) -> None:
             raise OSError("no space left")

@@ -185,6 +185,7 @@ def test_page_of_any_prefix_and_case_is_read(body: object) -> None:
         (b'{"kind": "svc#channelListResponse", "items": []}', "its kind is 'svc#channelListResponse'"),
         (b'{"items": {"0": {}}}', "items: "),
         (b'{"items": ["s1"]}', "items.0: "),
+        (b'{"items": [' + b'"",' * 300_000 + b'""]}', "items.0: "),
         (b'{"items": [], "pageInfo": {"totalResults": 1e999}}', "a number that is too large"),
         (b'{"items": [], "kind": "&#' + b"9" * 5_000 + b';"}', "not a subscription list"),
     ],

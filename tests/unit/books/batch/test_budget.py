@@ -33,15 +33,15 @@ REPLIES = {
 
 
 class Known:
-    """What earlier datasets hold: by book, whether it is fresh, and whether there may be a request for it."""
+    """What earlier datasets hold: by book, whether that stays without a request."""
 
-    def __init__(self, books: Mapping[str, tuple[bool, bool]]) -> None:
+    def __init__(self, books: Mapping[str, bool]) -> None:
         self.books = books
 
     def find(self, isbns: Sequence[str]) -> dict[str, EarlierLookup]:
         books = {isbn13: Book({"title": "before"}) for isbn13 in isbns if isbn13 in self.books}
         return {
-            isbn13: EarlierLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), *self.books[isbn13])
+            isbn13: EarlierLookup(Lookup(isbn13, isbn13, "found", book=book, reused=True), self.books[isbn13])
             for isbn13, book in books.items()
         }
 
@@ -68,7 +68,7 @@ class TestBound:
     @pytest.mark.long
     @given(
         rows=st.lists(st.sampled_from([*FEW, "x", f"ISBN {FEW[0]}"]), max_size=30),
-        known=st.dictionaries(st.sampled_from(FEW), st.tuples(st.booleans(), st.booleans())),
+        known=st.dictionaries(st.sampled_from(FEW), st.booleans()),
         script=st.lists(st.sampled_from(["found", "too much", "in part", *REPLIES]), max_size=80).map(iter),
         latency=st.dictionaries(st.sampled_from(FEW), st.sampled_from([0.3, 3.0, 30.0])),
         limit=st.integers(0, 15) | st.just(float("inf")),
@@ -79,7 +79,7 @@ class TestBound:
         self,
         *,
         rows: list[str],
-        known: dict[str, tuple[bool, bool]],
+        known: dict[str, bool],
         script: Iterator[str],
         latency: dict[str, float],
         limit: float,
@@ -126,8 +126,7 @@ class TestBound:
         assert [lookup.input for lookup in done] == (rows[: len(done)] if wrong else rows)
         assert [lookup.status == "invalid" for lookup in done] == [lookup.input == "x" for lookup in done]
         assert handed_out or "not_found" not in [lookup.status for lookup in done]
-        fresh = {lookup.status for lookup in done if known.get(lookup.input, (False,))[0]}
-        assert fresh <= {"found"}
+        assert {lookup.status for lookup in done if known.get(lookup.input)} <= {"found"}
         unasked = {lookup.input for lookup in done if lookup.status == "not_asked"}
         assert not (unasked & known.keys() if limit < float("inf") else unasked)
 
@@ -135,7 +134,7 @@ class TestBound:
 def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
     """There may be a thousand of them behind one request, and they are saved with each commit."""
     service, updates = Service(latency={ISBNS[0]: 9.0}), list[BatchUpdate]()
-    known = {ISBNS[1]: (True, True), ISBNS[2]: (False, False)}
+    known = {ISBNS[1]: True, ISBNS[2]: True}
     rows = map(IsbnRow.of, [*ISBNS[:4], "x", ISBNS[3]])
 
     in_virtual_time(follow(batch_of(service, rows, earlier=Known(known).find), updates))
@@ -147,7 +146,7 @@ def test_a_row_that_needs_no_request_is_not_saved_before_its_turn() -> None:
 
 def test_a_row_that_stays_because_its_look_up_failed_is_the_same_where_the_book_is_named_again() -> None:
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn))
-    earlier = Known({ISBNS[0]: (False, True)}).find
+    earlier = Known({ISBNS[0]: False}).find
 
     rows = looked_up(service, [*ISBNS[:4], ISBNS[0]], window=1, retry_after=(), max_failures=1, earlier=earlier)
 
@@ -171,10 +170,10 @@ def test_an_earlier_look_up_of_a_book_says_nothing_of_those_that_a_bulk_reply_le
             gone = {
                 isbn13: Lookup(isbn13, isbn13, "not_found", reused=True) for isbn13 in isbns if isbn13 in self.books
             }
-            return {isbn13: EarlierLookup(lookup, *self.books[isbn13]) for isbn13, lookup in gone.items()}
+            return {isbn13: EarlierLookup(lookup, self.books[isbn13]) for isbn13, lookup in gone.items()}
 
     service = Service(lambda isbn: DOWN if isbn == ISBNS[0] else found(isbn), many=lambda _: replied({"data": []}))
-    earlier, budget = Missing({ISBNS[0]: (False, True)}).find, RequestBudget(requests)
+    earlier, budget = Missing({ISBNS[0]: False}).find, RequestBudget(requests)
 
     rows = statuses(service, ISBNS[:3], bulk_size=3, retry_after=(), earlier=earlier, budget=budget)
 

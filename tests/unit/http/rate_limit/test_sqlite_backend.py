@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE
 
@@ -74,11 +75,19 @@ def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path, backend
     assert backend.update("key", increment) == 1
 
 
-def test_a_file_that_a_power_cut_has_damaged_is_put_aside(path: Path, backend: SqliteBackend) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096), id="pages"),
+        pytest.param(lambda whole: whole.replace(b"CREATE TABLE", b"CREATE T\xd9BLE"), id="schema"),
+    ],
+)
+def test_a_file_that_a_power_cut_has_damaged_is_put_aside(
+    path: Path, backend: SqliteBackend, damage: Callable[[bytes], bytes]
+) -> None:
     for number in range(200):
         backend.update(f"key {number}", lambda _text, _now: ("x" * 400, None))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    path.write_bytes(damage(path.read_bytes()))
     assert backend.update("key 7", increment) == 1
     assert {file.name for file in path.parent.iterdir()} == {"rates.db", "rates.db.damaged"}
 
