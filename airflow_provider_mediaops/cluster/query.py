@@ -125,6 +125,7 @@ def _seconds(name: str, time: object) -> float:
     match = _TIME.fullmatch(time) if isinstance(time, str) else None
     if match is None:
         raise InvalidArgumentError(
-            f"{name} is a whole number with a unit (nanos, micros, ms, s, m, h or d), such as '500ms'; not {time!r}."
+            f"{name} is a whole number with a unit (nanos, micros, ms, s, m, h or d), such as '500ms'; "
+            f"not {shown(time)}."
         )
     return int(match[1]) * _SECONDS[match[2]]

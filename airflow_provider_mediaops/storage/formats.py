@@ -83,9 +83,9 @@ def format_of(destination: object, format: str | None = None) -> Format:
         if isinstance(word, str) and word.lower() == known:
             return known
     if format is None:
-        path, suffixes = unsigned(str(destination)), ", ".join(f".{known}" for known in FORMATS)
+        path, suffixes = shown(unsigned(str(destination))), ", ".join(f".{known}" for known in FORMATS)
         raise InvalidArgumentError(
-            f"The destination {path!r} ends in none of {suffixes}: give it such a suffix, or give format."
+            f"The destination {path} ends in none of {suffixes}: give it such a suffix, or give format."
         )
     raise InvalidArgumentError(f"format is one of {', '.join(FORMATS)}; not {shown(format)}.")
 

@@ -19,6 +19,7 @@ from airflow_provider_mediaops.arguments import (
     read_texts,
     read_whole_number,
     refused,
+    shown,
 )
 from airflow_provider_mediaops.cluster.cpu_watch import CpuWatch, read_percentage
 from airflow_provider_mediaops.cluster.query import QUERY_DEFAULTS, HotThreadsQuery, check_show_queries
@@ -53,7 +54,7 @@ def capture_paths(destination: str, formats: str | Sequence[str], number: int | 
     stem, dot, suffix = destination.rpartition(".")
     stem = stem if dot and suffix in FORMATS else destination
     if not stem or stem.endswith("/"):
-        raise InvalidArgumentError(f"destination is the path of a file; not {destination!r}.")
+        raise InvalidArgumentError(f"destination is the path of a file; not {shown(destination)}.")
     own = stem if number is None else f"{stem}.{number}"
     return {name: f"{stem if name == 'html' else own}.{name}" for name in FORMATS if name in wanted}
 

@@ -83,6 +83,12 @@ class TestHotThreadsRequest:
         assert hot_threads(HotThreadsQuery(nodes)).request.path == f"/_nodes/{segment}/hot_threads"
         assert node_stats(nodes).request.path == f"/_nodes/{segment}/stats/os,process"
 
+    @pytest.mark.parametrize("name", ["interval", "timeout"])
+    def test_a_long_text_for_a_time_is_cut_in_the_message(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} is a whole number with a unit") as caught:
+            HotThreadsQuery(**{name: "a" * 100_000})
+        assert len(str(caught.value)) < 300
+
     @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", "['a']"])
     def test_a_list_that_names_no_node_is_not_taken_for_all_nodes(self, nodes: Any) -> None:
         with pytest.raises(ValueError, match="nodes"):

@@ -115,6 +115,12 @@ class TestCheck:
 
 
 class TestRefusedAddresses:
+    def test_a_long_one_is_cut_in_the_message(self) -> None:
+        for refuse in (path_of, format_of):
+            with pytest.raises(InvalidArgumentError) as caught:
+                refuse(f"https://host/{'a' * 100_000}")
+            assert len(str(caught.value)) < 400
+
     @pytest.mark.parametrize(
         "path",
         [
