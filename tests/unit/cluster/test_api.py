@@ -85,8 +85,9 @@ class TestHotThreadsRequest:
 
     @pytest.mark.parametrize("name", ["interval", "timeout"])
     def test_a_long_text_for_a_time_is_cut_in_the_message(self, name: str) -> None:
+        given: dict[str, Any] = {name: "a" * 100_000}
         with pytest.raises(ValueError, match=f"{name} is a whole number with a unit") as caught:
-            HotThreadsQuery(**{name: "a" * 100_000})
+            HotThreadsQuery(**given)
         assert len(str(caught.value)) < 300
 
     @pytest.mark.parametrize("nodes", [[], (), "", " ", ["a", ""], ["."], [".."], "a,,b", "['a']"])
