@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import read_identifier, shown
+from airflow_provider_mediaops.arguments import read_identifier
 from airflow_provider_mediaops.connection_fields import CONNECTION_TYPES
 from airflow_provider_mediaops.exceptions import InvalidConnectionError
 
@@ -21,10 +21,9 @@ def hook_of(conn_id: str, terminal: Terminal) -> ServiceHook:
     terminal.hide(filter(None, (connection.password,)))
     described = CONNECTION_TYPES.get(connection.conn_type)
     if described is None:
-        raise InvalidConnectionError(
-            f"Connection {conn_id!r} is of type {shown(connection.conn_type)}; this command is for "
-            f"{', '.join(CONNECTION_TYPES)}."
-        )
+        from airflow_provider_mediaops.hooks.connection import wrong_type
+
+        raise wrong_type(connection, *CONNECTION_TYPES)
     module, _, name = described["hook-class-name"].rpartition(".")
     hook: ServiceHook = getattr(import_module(module), name)(conn_id).with_connection(connection)
     return hook

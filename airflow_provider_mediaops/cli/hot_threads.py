@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_mediaops.arguments import read_path
 from airflow_provider_mediaops.cli.report_summary import summary_of
 from airflow_provider_mediaops.cli.terminal import STANDARD_INPUT, STANDARD_OUTPUT, Result
 from airflow_provider_mediaops.cluster.capture.model import Capture, reports_of
@@ -22,6 +23,8 @@ _FORMATS = ("html", "folded", "json")
 
 def run(options: argparse.Namespace, terminal: Terminal) -> Result:
     """Summarize reports, or write what was asked for. A file that is not a report is a problem."""
+    for file in options.files:
+        read_path("FILE", file)
     if options.digest is not None:
         from airflow_provider_mediaops.cli.digest import run as run_digest
 

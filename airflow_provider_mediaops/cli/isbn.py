@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_mediaops.arguments import read_whole_number
+from airflow_provider_mediaops.arguments import read_path, read_whole_number
 from airflow_provider_mediaops.books.api import PLANS
 from airflow_provider_mediaops.books.batch.rows import rows_of_source
 from airflow_provider_mediaops.books.list_check import check_list, lookup_cost, shortened
@@ -26,17 +26,21 @@ if TYPE_CHECKING:
     from airflow_provider_mediaops.cli.terminal import Part, Terminal
 
 _LISTED_FILES = 20
+# They are kept in memory.
+_MOST_LISTED = 1_000_000
 # What the document says of each file.
 _FACTS = ("format", "columns", "delimiter", "encoding", "fallback_line", "sheet", "rows")
 
 
 def run(options: argparse.Namespace, _: Terminal) -> Result:
     """Check a list. An invalid row is a problem, and so is a list without rows; an empty cell is none."""
-    limit = read_whole_number("--limit", options.limit, minimum=0)
+    limit = read_whole_number("--limit", options.limit, minimum=0, maximum=_MOST_LISTED)
     delimiter = read_delimiter("--delimiter", options.delimiter)
     encoding = read_encoding("--encoding", options.encoding)
     try:
-        files = find_files(options.files, ReadOptions(options.column, delimiter, encoding))
+        # An empty name would stand for the current folder.
+        paths = [read_path("FILE", file) for file in options.files]
+        files = find_files(paths, ReadOptions(options.column, delimiter, encoding))
         rows = rows_of_source(read_list(files, goes_on=True), options.several, repair_zeros=options.repair_zeros)
         check = check_list(rows, limit)
     except InvalidSourceError as error:

@@ -98,7 +98,7 @@ def _in_words(error: Exception) -> str:
 
 def _drop_output() -> None:
     # Python flushes the standard output once more at the end, which would fail again, with a traceback.
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

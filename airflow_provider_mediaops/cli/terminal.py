@@ -78,9 +78,13 @@ class Terminal:
     def __init__(
         self, output: TextIO | None = None, messages: TextIO | None = None, stdin: TextIO | None = None
     ) -> None:
-        self._output = output or sys.stdout
-        self._messages = messages or sys.stderr
-        self._stdin = stdin or sys.stdin
+        # Python has None for a stream that the shell closed.
+        self._output = output or sys.stdout or io.StringIO()
+        self._messages = messages or sys.stderr or io.StringIO()
+        self._stdin = stdin or sys.stdin or io.TextIOWrapper(io.BytesIO())
+        if isinstance(self._output, io.TextIOWrapper) and self._output.errors == "strict":
+            # A result in an encoding with few characters is better than a half of it.
+            self._output.reconfigure(errors="backslashreplace")
         self._secrets: set[str] = set()
 
     def hide(self, secrets: Iterable[str]) -> None:

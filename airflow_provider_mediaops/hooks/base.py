@@ -384,12 +384,6 @@ class ServiceHook(BaseHook):
         from airflow_provider_mediaops.http.transport import Transport
 
         metrics.use_airflow_metrics()
-        if not connection.conn_type and "//" in (connection.schema or ""):
-            # Airflow finds no scheme in such a URI, and takes the whole of it, with its password, for a schema.
-            raise InvalidConnectionError(
-                f"Connection {self.conn_id!r}: its URI begins with no scheme. A scheme has no underscore: write "
-                f"{self.conn_type.replace('_', '-')}://…"
-            )
         fields = ConnectionFields.of(connection, self.conn_type)
         # A misspelt field must not break a connection that has worked so far.
         self._mistakes, self._notes = unknown_fields(fields)

@@ -13,6 +13,7 @@ from airflow_provider_mediaops.hooks.base import ConnectionCheck, Service, Servi
 from airflow_provider_mediaops.hooks.cluster_auth import (
     AwsAuth,
     api_key,
+    api_key_secrets,
     bearer_token,
     client_certificate,
     refuse_serverless,
@@ -198,7 +199,7 @@ def _auth_of(fields: ConnectionFields, mask: Callable[[str], None]) -> Auth:
         return AwsAuth(fields=fields, on_secret=mask)
     if kind == "api_key":
         key = api_key(fields)
-        return Auth(f"ApiKey {key}", (key,))
+        return Auth(f"ApiKey {key}", api_key_secrets(fields.password, key))
     if kind == "bearer":
         return Auth.bearer(bearer_token(fields))
     password = fields.required("password", f"the password, with auth=basic; {_NO_USERS}")

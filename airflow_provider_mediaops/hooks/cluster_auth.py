@@ -98,6 +98,12 @@ def api_key(fields: ConnectionFields) -> str:
     return replace(fields, password=key).credential(_API_KEY)
 
 
+def api_key_secrets(given: str, encoded: str) -> tuple[str, ...]:
+    """Return what a reply may echo of an API key: as it is sent, as it was given, and the part after the id."""
+    after_id = _decoded(encoded).partition(":")[2]
+    return tuple(dict.fromkeys(filter(None, (encoded, given, after_id))))
+
+
 def bearer_token(fields: ConnectionFields) -> str:
     """Return the token in the password, without ``Bearer`` before it."""
     token = _without_scheme(fields.password, "Bearer")
@@ -112,7 +118,7 @@ def _without_scheme(text: str, scheme: str) -> str:
 def _key_in_json(fields: ConnectionFields, text: str) -> str:
     try:
         reply = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = {}
     if isinstance(encoded := reply.get("encoded"), str):
         return encoded

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LONGEST_TIME_LIMIT_SECONDS = 86_400.0
 _SCHEMES = ("http", "https")
 # With more than one @, or a slash in the password, a part of the password would be taken for the host.
-_PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@]+/?")
+_PROXY = re.compile(r"https?://(?:[^\s/?#@]*@)?[^\s/?#@'\x22]+/?")
 _CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "cookie2"})
 # These frame the request, or change the form of the reply, on which the transport relies.
 _TRANSPORT_HEADERS = frozenset(
@@ -68,6 +68,9 @@ class ConnectionFields:
     @classmethod
     def of(cls, connection: Any, conn_type: str) -> ConnectionFields:
         """Read an Airflow connection without asking Airflow to mask anything, which blocks in a triggerer."""
+        # Another one holds the secret of another service. One that states no type is for whoever names it.
+        if connection.conn_type not in (conn_type, "", None) or _is_uri_without_scheme(connection):
+            raise wrong_type(connection, conn_type)
         fields = cls(
             conn_id=connection.conn_id or "",
             host=(connection.host or "").strip(),
@@ -85,7 +88,7 @@ class ConnectionFields:
             # The URI form nests an object of any depth as the text of one field.
             if isinstance(extra, dict) and isinstance(nested := extra.pop("__extra__", None), str):
                 extra = {**extra, **json.loads(nested)}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             extra = None
         if not isinstance(extra, dict):
             raise fields.error("extra", "it must be a JSON object.")
@@ -139,13 +142,32 @@ class ConnectionFields:
         if isinstance(value, str):
             try:
                 value = json.loads(value.strip() or "{}")
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = name
         if value is None:
             return {}
         if not isinstance(value, Mapping) or not all(isinstance(item, (str, int, float)) for item in value.values()):
             raise self.error(name, "it must be a JSON object of texts.")
         return {str(key): str(item) for key, item in value.items()}
+
+
+def wrong_type(connection: Any, *conn_types: str) -> InvalidConnectionError:
+    """Return the error for an Airflow connection that is of none of these types, of which one is needed."""
+    start = f"Connection {connection.conn_id!r}"
+    if _is_uri_without_scheme(connection):
+        schemes = " or ".join(f"{conn_type.replace('_', '-')}://…" for conn_type in conn_types)
+        return InvalidConnectionError(
+            f"{start}: its URI begins with no scheme. A scheme has no underscore: write {schemes}"
+        )
+    return InvalidConnectionError(
+        f"{start} is of type {shown(connection.conn_type)}; it must be of type {' or '.join(conn_types)}. Name another "
+        "connection, or correct its type."
+    )
+
+
+def _is_uri_without_scheme(connection: Any) -> bool:
+    # Airflow finds no scheme in one with an underscore, and takes the whole of it, with its password, for a schema.
+    return not connection.conn_type and "//" in (connection.schema or "")
 
 
 def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
@@ -180,7 +202,7 @@ def _without_json(host: str) -> str:
     """Return the addresses of a JSON list, as the clusters' own clients take them, separated by commas."""
     try:
         hosts = json.loads(host) if host.startswith("[") else host
-    except ValueError:
+    except (ValueError, RecursionError):
         return host
     return ",".join(hosts) if isinstance(hosts, list) and all(isinstance(each, str) for each in hosts) else host
 
@@ -210,6 +232,10 @@ def split_address(fields: ConnectionFields, name: str, address: str) -> SplitRes
         raise fields.error(name, "its scheme must be http or https.")
     if not parts.hostname or parts.netloc.split() != [parts.netloc]:
         raise fields.error(name, f"it names no host; {form}")
+    if parts.hostname in _SCHEMES:
+        raise fields.error(name, f"its scheme is doubled or broken; {form}")
+    if {'"', "'"} & set(parts.netloc):
+        raise fields.error(name, f"there is a quotation mark in it; {form}")
     if parts.username is not None:
         raise fields.error(name, "it holds more than an address; credentials belong in login and password.")
     return parts
@@ -258,7 +284,8 @@ def _proxies(fields: ConnectionFields) -> dict[str, str]:
         raise fields.error(
             "proxies",
             'it must be one proxy address, or an object such as {"https": "http://proxy:3128"}; an address is '
-            "http:// or https://, a host and a port, with special characters in user and password as %-escapes.",
+            "http:// or https:// (a SOCKS proxy is not supported), a host and a port, with special characters in user "
+            "and password as %-escapes.",
         )
     return proxies
 

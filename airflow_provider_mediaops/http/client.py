@@ -10,6 +10,7 @@ from airflow_provider_mediaops import metrics
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     ConnectionFailedError,
+    InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
     QuotaExceededError,
@@ -79,6 +80,8 @@ class Client:
         """
         attempts = Attempts(self.retry, self.clock)
         may_invalidate = True
+        # Hosts to which nothing can be sent, for example because of their certificate.
+        unusable: set[int] = set()
         while True:
             signed: Request | None = None
             host = self._current
@@ -95,16 +98,26 @@ class Client:
                 may_invalidate = False
             except (QuotaExceededError, RateStoreError):
                 raise
+            except InvalidConnectionError:
+                unusable.add(host)
+                if not signed or len(unusable) == len(self.base_urls):
+                    raise
+                self._ask_next_after(host)
             except TemporaryError as error:
-                # Not after an error of the token service, nor if another call has already failed over from this host.
-                if signed and isinstance(error, _FAIL_OVER) and self._current == host:
-                    self._current = (host + 1) % len(self.base_urls)
+                # Not after an error of the token service.
+                if signed and isinstance(error, _FAIL_OVER):
+                    self._ask_next_after(host)
                 pause = attempts.pause_after(error) if call.request.is_retried else None
                 if pause is None:
                     raise
                 reason = f"{type(error).__name__}, try {attempts.failed + 1}: {error.message}"
                 yield Wait(pause, reason, is_retry=True)
                 metrics.count_wait(self.rules.service, "retry", pause)
+
+    def _ask_next_after(self, host: int) -> None:
+        # Unless another call has already failed over from this host.
+        if self._current == host:
+            self._current = (host + 1) % len(self.base_urls)
 
     def report_limit(self, error: MediaOpsError, permit: Permit | None = None) -> CallFlow[None]:
         """Report a rate limit or quota to all who use the key; without a permit, no single reply has shown it."""

@@ -243,11 +243,12 @@ _SENT: tuple[_Row, ...] = (
 )
 
 
-def failure_of(error: Exception, *, may_have_sent: bool | None, is_late: bool) -> TransportError:
+def failure_of(error: Exception, *, may_have_sent: bool | None, is_late: bool, proxy: str = "") -> TransportError:
     """
     Return the failure that an error of the libraries stands for.
 
-    ``may_have_sent`` is None where nothing recorded it; then the safe answer is yes.
+    ``may_have_sent`` is None where nothing recorded it; then the safe answer is yes. ``proxy`` names the proxy of the
+    request and who chose it, without its credentials; it is empty if there is none.
     """
     causes = list(_causes_of(error))
     for cause in causes:
@@ -269,7 +270,13 @@ def failure_of(error: Exception, *, may_have_sent: bool | None, is_late: bool) -
     )
     if failure is Failure.TIMEOUT and is_late:
         detail = _STILL_COMING
-    return TransportError(failure, detail or _detail_of(causes))
+    detail = detail or _detail_of(causes)
+    is_of_proxy = any(issubclass(kind, urllib3.exceptions.ProxyError) for kind in kinds)
+    if proxy and is_unsent and (is_of_proxy or failure is Failure.NOT_SENT):
+        detail += f" ({proxy})"
+        if failure in (Failure.NOT_SENT, Failure.TLS):
+            failure = Failure.NOT_SENT_BY_PROXY
+    return TransportError(failure, detail)
 
 
 def _causes_of(error: BaseException) -> Iterator[BaseException]:

@@ -183,6 +183,11 @@ class Failure(Enum):
     )
     # No connection could be made.
     NOT_SENT = ConnectionFailedError, "Check {address} in the connection, and that the service is up."
+    # None could be made to a proxy, or through it.
+    NOT_SENT_BY_PROXY = (
+        ConnectionFailedError,
+        "Nothing was sent. Check the proxy's address, and that it is up and may reach {address} of the connection.",
+    )
     # The handshake failed, for example because the port speaks no TLS.
     TLS = ConnectionFailedError, "Check {address} in the connection, and the scheme (http or https)."
     # The certificate was refused.
@@ -208,7 +213,16 @@ class Failure(Enum):
         self.advice = advice
 
 
-_NEVER_SENT = frozenset({Failure.CONFIGURATION, Failure.PROXY, Failure.NOT_SENT, Failure.TLS, Failure.UNTRUSTED})
+_NEVER_SENT = frozenset(
+    {
+        Failure.CONFIGURATION,
+        Failure.PROXY,
+        Failure.NOT_SENT,
+        Failure.NOT_SENT_BY_PROXY,
+        Failure.TLS,
+        Failure.UNTRUSTED,
+    }
+)
 
 
 class TransportError(Exception):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 import requests.adapters
 from requests.structures import CaseInsensitiveDict
-from requests.utils import get_environ_proxies
+from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import HTTPError
 
 from airflow_provider_mediaops.exceptions import TaskStoppedError
@@ -56,10 +56,11 @@ _GZIP_NAMES = ("gzip", "x-gzip")
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A base address as requests writes it, and the proxies on the way there, by scheme."""
+    """A base address as requests writes it, the proxies on the way there by scheme, and words for the one used."""
 
     address: str
     proxies: dict[str, str] = field(repr=False)
+    proxy: str
 
 
 class _PreparedRequest(requests.PreparedRequest):
@@ -122,7 +123,7 @@ class Transport:
             ):
                 return _read(reply, self._settings.max_bytes(request), deadline.sent_at)
         except (OSError, ValueError, EOFError, zlib.error, HTTPError, HTTPException) as error:
-            failure = failure_of(error, may_have_sent=deadline.may_have_sent, is_late=deadline.passed)
+            failure = failure_of(error, may_have_sent=deadline.may_have_sent, is_late=deadline.passed, proxy=base.proxy)
         except TaskStoppedError:
             # It may come before anything was done.
             failure = TaskStoppedError(sent=deadline.may_have_sent is True)
@@ -139,8 +140,19 @@ class Transport:
                 named = f"{self._trust}, which the connection or {' or '.join(CA_VARIABLES)} names"
                 raise TransportError(Failure.CONFIGURATION, f"{named}, cannot be used: {problem}")
             proxies = dict(self._settings.proxies) or get_environ_proxies(f"{address}/")
-            found = self._bases[address] = _Base(normalized, proxies)
+            found = self._bases[address] = _Base(normalized, proxies, self._proxy_in_words(normalized, proxies))
         return found
+
+    def _proxy_in_words(self, address: str, proxies: dict[str, str]) -> str:
+        """Name the proxy that requests chooses, without its credentials; raise a TransportError for one of SOCKS."""
+        proxy = select_proxy(address, proxies)
+        if not proxy:
+            return ""
+        source = "the connection" if self._settings.proxies else "HTTP_PROXY, HTTPS_PROXY or ALL_PROXY"
+        words = f"the proxy {proxy.rpartition('@')[2]}, which {source} names"
+        if proxy.lower().startswith("socks"):
+            raise TransportError(Failure.CONFIGURATION, f"a SOCKS proxy is not supported ({words})")
+        return words
 
     def close(self) -> None:
         """Close the session's connections; that of a request under way is closed after its reply."""

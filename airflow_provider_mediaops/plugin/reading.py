@@ -84,10 +84,10 @@ def find_file(path: str) -> CaptureFile:
     """
     try:
         opened = path_of(path)
+        name = unsigned(lasting(opened))
     except InvalidArgumentError as error:
         # For example a scheme that this machine has no package for; the worker may have one.
         raise NothingToShowError(unsigned(str(error))) from error
-    name = unsigned(lasting(opened))
     try:
         if not is_local(opened):
             info = opened.fs.info(opened.path)

@@ -92,7 +92,8 @@ def _charge(sandbox: SandboxState, units: int) -> None:
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # With a limit, pydantic refuses half of a surrogate pair, too, which no reply could carry.
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=100_000)
 
 
 class Snippet(_Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -10,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_mediaops.arguments import is_web_address, unsigned
+from airflow_provider_mediaops.arguments import is_web_address, shown, unsigned
 from airflow_provider_mediaops.exceptions import InvalidArgumentError, InvalidConnectionError, PermanentError
 from airflow_provider_mediaops.version_compat import AirflowNotFoundException, conn_id_of
 
@@ -40,19 +41,19 @@ def path_of(text: object) -> ObjectStoragePath:
 
     # ObjectStoragePath cannot be constructed from a local one.
     words = str(text)
-    shown = unsigned(words)
+    named = shown(unsigned(words))
     if _AZURE_HOST.match(words):
         raise InvalidArgumentError(
-            f"Airflow does not read the path {shown!r}. Write abfs://<conn_id>@<container>/<path>: the account and its "
+            f"Airflow does not read the path {named}. Write abfs://<conn_id>@<container>/<path>: the account and its "
             "key are in a connection, whose id stands before the @."
         )
     if is_web_address(words):
-        raise InvalidArgumentError(f"{shown!r} is a web address, not the path of a file. {_OTHER_PLACES}")
+        raise InvalidArgumentError(f"{named} is a web address, not the path of a file. {_OTHER_PLACES}")
     try:
         path = ObjectStoragePath(words)
-    except (ValueError, ImportError) as error:
-        # An ImportError names the package that a scheme needs.
-        message = f"{shown!r} is not the path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
+    except (ValueError, ImportError, TypeError) as error:
+        # An ImportError names the package that a scheme needs. Some clients want more than a path, a TypeError says.
+        message = f"{named} is not the path of a file: {error}. Use file://, s3:// or another scheme of fsspec."
         raise InvalidArgumentError(message) from error
     if is_local(path):
         local_path_of(path)
@@ -65,7 +66,8 @@ def path_of(text: object) -> ObjectStoragePath:
 def local_path_of(path: ObjectStoragePath) -> Path:
     """Return a path on the local disk as one of the system."""
     if "\0" in path.path:
-        raise InvalidArgumentError(f"{str(path)!r} is not the path of a file: it holds a NUL byte. Remove that byte.")
+        message = f"{shown(str(path))} is not the path of a file: it holds a NUL byte. Remove that byte."
+        raise InvalidArgumentError(message)
     return _expanded(path.path)
 
 
@@ -74,7 +76,9 @@ def _expanded(words: str) -> Path:
         # fsspec reads "~" as the home folder, so readers of the file do, too.
         return Path(words).expanduser()
     except RuntimeError as error:
-        message = f"{words!r} is not the path of a file: there is no such home folder. Write the absolute path instead."
+        message = (
+            f"{shown(words)} is not the path of a file: there is no such home folder. Write the absolute path instead."
+        )
         raise InvalidArgumentError(message) from error
 
 
@@ -164,8 +168,17 @@ def is_same_file(one: object, other: object) -> bool:
     first, second = path_of(one), path_of(other)
     if is_local(first) and is_local(second):
         here, there = local_path_of(first), local_path_of(second)
-        # Names that differ in case only may be one file, too.
-        is_one = here.exists() and there.exists() and here.samefile(there)
+        is_one = False
+        try:
+            # Names that differ in case only may be one file, too.
+            is_one = here.exists() and there.exists() and here.samefile(there)
+        except OSError as error:
+            # Of another error, such as a folder that this process may not read, the task itself will say more.
+            if error.errno == errno.ENAMETOOLONG:
+                raise InvalidArgumentError(
+                    f"{shown(error.filename)} is not the path of a file: {error.strerror}. Give the path of a file, "
+                    "not its content."
+                ) from error
         return is_one or os.path.realpath(here) == os.path.realpath(there)
     connections = {conn_id_of(first), conn_id_of(second)} - {None}
     stores = {"local" if is_local(path) else PACKAGES.get(path.protocol, path.protocol) for path in (first, second)}

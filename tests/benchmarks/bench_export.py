@@ -76,7 +76,7 @@ def http_hook(base: str, file: Path) -> None:
     """Export with the hook of the http provider."""
     from airflow.providers.http.hooks.http import HttpHook
 
-    os.environ["AIRFLOW_CONN_PLATFORM"] = json.dumps({"conn_type": "http", "host": base})
+    os.environ["AIRFLOW_CONN_PLATFORM"] = json.dumps({"conn_type": "mediaops_video", "host": base})
     params = {"part": "id,snippet,contentDetails", "mine": "true", "maxResults": "50", "order": "alphabetical"}
     headers = {"Authorization": f"Bearer {TOKEN}"}
     hook = HttpHook("GET", http_conn_id="platform")

@@ -142,6 +142,7 @@ def test_secrets_that_a_service_echoes_are_hidden(
             '{"conn_type": "mediaops_books", "password": "s3cr3t',
             ["EnvironmentVariablesBackend could not be asked (JSONDecodeError)"],
         ),
+        ("mediaops_books://:s3cr3t-word@books.example", ["A scheme has no underscore: write", "mediaops-books://"]),
         ('{"conn_type": "http", "host": "web.example", "password": "s3cr3t-word"}', ["is of type 'http'"]),
     ],
 )

@@ -142,11 +142,21 @@ def test_an_empty_list_is_a_problem(tmp_path: Path) -> None:
     assert (ended.code, ended.output) == (1, f"{file}: txt, encoding utf-8; 0 rows\nThe list holds no rows.\n")
 
 
-def test_a_limit_has_a_range(listed: Path) -> None:
-    ended = command("isbn", listed, "--limit", "-1")
+@pytest.mark.parametrize("limit", ["-1", "99999999999999999999"])
+def test_a_limit_has_a_range(listed: Path, limit: str) -> None:
+    ended = command("isbn", listed, "--limit", limit)
 
     assert (ended.code, ended.output) == (2, "")
     assert "--limit" in ended.messages
+
+
+@pytest.mark.parametrize("name", ["isbn", "hot-threads"])
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / "list.txt").write_text("9780140449136\n")
+    monkeypatch.chdir(tmp_path)
+    ended = command(name, "")
+    assert (ended.code, ended.output) == (2, "")
+    assert "FILE is the path of a file; not ''." in ended.messages
 
 
 def test_a_long_list_of_mistakes_is_cut(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_mediaops.cli import check
 from airflow_provider_mediaops.cli.commands import Command
-from airflow_provider_mediaops.cli.run import run
+from airflow_provider_mediaops.cli.run import main, run
 from airflow_provider_mediaops.cli.terminal import Line, Result, Terminal
 from airflow_provider_mediaops.exceptions import AuthenticationError, InvalidArgumentError, StorageError
 
@@ -95,6 +95,29 @@ def test_a_reader_that_went_away_ends_the_command_in_silence(
         stdout.write("written at the end of the process")
     assert (code, messages) == (141, "")
     assert (tmp_path / "stdout").read_text() == ""
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
+def test_a_stream_that_the_shell_closed_does_not_stop_a_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed: str
+) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("9780140449136\n")
+    with monkeypatch.context() as without:
+        without.setattr(sys, closed, None)
+        assert main(["isbn", str(listed)]) == 0
+
+
+def test_a_result_is_written_whole_in_any_encoding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("9780140449136\n978\u20ac\n", encoding="utf-8")
+    written = io.BytesIO()
+    with monkeypatch.context() as ascii_only:
+        ascii_only.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+        assert main(["isbn", str(listed)]) == 1
+        shown = written.getvalue().decode("ascii")
+    assert "978\\u20ac" in shown
+    assert "Cost" in shown
 
 
 def test_log_lines_and_prints_of_libraries_stay_out_of_the_result(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:

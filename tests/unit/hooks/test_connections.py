@@ -6,6 +6,7 @@ have; the tests of fields have the values that no field of a kind may hold.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -78,6 +79,31 @@ def test_uri_with_an_underscore_in_its_scheme_is_told_the_scheme(
     with pytest.raises(InvalidConnectionError, match=f"A scheme has no underscore: write {scheme}://") as caught:
         _ = hook_class("from_env").service
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("hook_class", HOOKS.values())
+@pytest.mark.parametrize("other", ["http", "aws", "mediaops_others"])
+def test_connection_of_another_type_is_refused_and_its_secret_sent_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, requests_mock: Mocker, hook_class: Any, other: str
+) -> None:
+    fields = {"conn_type": other, "host": "https://h.example", "login": "me", "password": "s3cr3t"}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(fields))
+    works, said = hook_class("other").test_connection()
+    assert not works
+    assert said.startswith(f"Connection 'other' is of type '{other}'; it must be of type {hook_class.conn_type}.")
+    assert "s3cr3t" not in said
+    assert not requests_mock.called
+
+
+@pytest.mark.parametrize("hook_class", HOOKS.values())
+@pytest.mark.parametrize("own", ["", "with hyphens"])
+def test_connection_without_a_type_or_with_its_type_in_hyphens_is_used(
+    monkeypatch: pytest.MonkeyPatch, hook_class: Any, own: str
+) -> None:
+    conn_type = own and hook_class.conn_type.replace("_", "-")
+    fields = {"conn_type": conn_type, "host": "https://h.example", "login": "me", "password": "s3cr3t"}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(fields))
+    assert hook_class("other").service.client.base_urls == ("https://h.example",)
 
 
 @pytest.mark.parametrize("hook_class", HOOKS.values())

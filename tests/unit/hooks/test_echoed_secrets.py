@@ -59,6 +59,26 @@ def test_the_password_of_a_proxy_of_the_environment_is_one(
     assert "h3ader-s3cr3t" in shown
 
 
+@pytest.mark.parametrize(
+    "given", ["an-id:k3y-s3cr3t", "YW4taWQ6azN5LXMzY3IzdA==", '{"id": "an-id", "api_key": "k3y-s3cr3t"}']
+)
+def test_each_form_of_an_api_key_is_one(
+    connect_cluster: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    connect_cluster(auth="api_key", password=given)
+    masked: list[str] = []
+    monkeypatch.setattr("airflow_provider_mediaops.hooks.base.mask_secret", masked.append)
+    reason = f"unknown key {given}, that is k3y-s3cr3t or YW4taWQ6azN5LXMzY3IzdA=="
+    requests_mock.get(STATS, status_code=401, json={"error": {"type": "security_exception", "reason": reason}})
+    with SearchClusterHook() as hook, pytest.raises(AuthenticationError) as caught:
+        hook.cpu()
+    shown = f"{caught.value} {json.dumps(caught.value.to_dict())}"
+    assert "unknown key" in shown
+    assert "k3y-s3cr3t" not in shown
+    assert "YW4taWQ6" not in shown
+    assert "k3y-s3cr3t" in masked
+
+
 @pytest.mark.parametrize("how", ["worker", "triggerer"])
 async def test_airflows_log_masks_them(connect_cluster: Any, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     connect_cluster(proxies=PROXY, headers=HEADERS)

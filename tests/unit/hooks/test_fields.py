@@ -24,7 +24,7 @@ from tests.unit.loopback import make_certificate
 
 
 def connection(**given: Any) -> SimpleNamespace:
-    empty = dict.fromkeys(("host", "schema", "port", "login", "password", "extra"))
+    empty = dict.fromkeys(("conn_type", "host", "schema", "port", "login", "password", "extra"))
     return SimpleNamespace(conn_id="c1", **{**empty, **given})
 
 
@@ -62,6 +62,7 @@ def test_every_field_of_a_connection_is_read(given: dict[str, Any], read: dict[s
                 '{"__extra__": "[1]"}',
                 '{"__extra__": "[[\\"auth\\", \\"none\\"]]"}',
                 '{"__extra__": "{cut"}',
+                '{"a":' * 100_000,
             ],
         ),
     ],
@@ -149,6 +150,8 @@ def test_a_base_address_is_whole_or_split_over_the_fields(given: dict[str, Any],
         ({"host": "host", "schema": "tcp"}, "schema", "must be http or https"),
         ({"host": "https://"}, "host", "names no host"),
         ({"host": "https://ho st"}, "host", "names no host"),
+        *(({"host": host}, "host", "doubled or broken") for host in ("https://https://h", "https//h", "https:/h")),
+        *(({"host": host}, "host", "quotation mark") for host in ('https://h"', "'h.example'")),
         ({"host": "https://host:port"}, "host", "is not an address"),
         ({"host": "https://[::1"}, "host", "is not an address"),
         ({"host": "https://me:s3cr3t@host"}, "host", "credentials belong in login and password"),

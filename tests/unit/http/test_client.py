@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
+    InvalidConnectionError,
     InvalidReplyError,
     MediaOpsError,
     QuotaExceededError,
@@ -173,6 +174,26 @@ def test_another_host_is_asked_and_kept(failure: Response | TransportError) -> N
     assert hosts_asked(client, [failure, failure, GOOD], fake) == ["one", "two", "three"]
     assert hosts_asked(client, [GOOD], fake) == ["three"]
     assert hosts_asked(client, [failure, GOOD], fake) == ["three", "one"]
+
+
+UNTRUSTED = TransportError(Failure.UNTRUSTED, "certificate has expired")
+
+
+def test_a_host_whose_certificate_is_refused_is_passed_over_at_once() -> None:
+    fake = FakeClock()
+    client = make(fake, base_urls=("http://one", "http://two"))
+    write = text_call("POST", idempotent=False)
+    assert hosts_asked(client, [UNTRUSTED, GOOD], fake, write) == ["one", "two"]
+    assert hosts_asked(client, [GOOD], fake) == ["two"]
+    # The other one is tried again, as if it were alone.
+    assert hosts_asked(client, [DOWN, UNTRUSTED, GOOD], fake) == ["two", "one", "two"]
+
+
+def test_certificates_that_are_refused_at_every_host_end_the_call() -> None:
+    client = make(FakeClock(), base_urls=("http://one", "http://two"))
+    error = error_of(client, text_call(), [UNTRUSTED, UNTRUSTED])
+    assert isinstance(error, InvalidConnectionError)
+    assert "certificate has expired" in error.message
 
 
 def test_a_limit_holds_on_every_host() -> None:

@@ -199,7 +199,7 @@ def test_request_for_which_a_proxy_opens_no_tunnel_is_known_to_be_unsent(
     with Loopback(serve) as proxy:
         error = failure_of(opened(through(proxy.base, limit=limit)), write(SERVICE))
         assert proxy.accepted == 1
-    assert error.failure in (Failure.NOT_SENT, Failure.TLS)
+    assert error.failure in (Failure.NOT_SENT_BY_PROXY, Failure.TLS)
     assert not error.sent
     assert detail in error.detail
 
@@ -220,11 +220,38 @@ def test_request_lost_in_a_tunnel_may_have_been_sent(opened: Open, certificate: 
 
 
 def test_refused_connection_is_described_by_the_system(opened: Open) -> None:
-    base = f"http://127.0.0.1:{closed_port()}"
-    send = opened(replace(PATIENT, proxies={"https": base}))
-    for each in (base, SERVICE):
-        error = failure_of(send, ask(each))
-        assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
+    error = failure_of(opened(PATIENT), ask(f"http://127.0.0.1:{closed_port()}"))
+    assert (error.failure, error.detail) == (Failure.NOT_SENT, "ConnectionRefusedError: Connection refused")
+
+
+@pytest.mark.parametrize("service", ["http://service.invalid", SERVICE])
+@pytest.mark.parametrize("source", ["the connection", "HTTP_PROXY, HTTPS_PROXY or ALL_PROXY"])
+def test_proxy_that_is_down_is_named_without_its_credentials_and_who_chose_it(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, service: str, source: str
+) -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    proxies = dict.fromkeys(("http", "https"), f"http://me:s3cr3t@{address}")
+    if source != "the connection":
+        monkeypatch.delenv("no_proxy", raising=False)
+        for scheme in proxies:
+            monkeypatch.setenv(f"{scheme}_proxy", proxies[scheme])
+        proxies = {}
+    error = failure_of(opened(replace(PATIENT, proxies=proxies)), write(service))
+    assert (error.failure, error.sent) == (Failure.NOT_SENT_BY_PROXY, False)
+    said = f"ConnectionRefusedError: Connection refused (the proxy {address}, which {source} names)"
+    assert error.detail == said
+
+
+def test_socks_proxy_of_the_environment_is_said_to_be_unsupported(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("all_proxy", "socks5h://me:s3cr3t@proxy.example:1080")
+    error = failure_of(opened(PATIENT), ask(SERVICE))
+    assert error.failure is Failure.CONFIGURATION
+    assert error.detail.startswith("a SOCKS proxy is not supported (the proxy proxy.example:1080, which")
 
 
 def test_each_address_of_a_host_has_what_is_left_of_the_time(

@@ -66,6 +66,7 @@ class TestArguments:
             ({"source": "a.csv", "keep_columns": None}, "keep_columns is True, False or a list"),
             ({"source": "./books.csv"}, "source and destination are the same file, .*Choose another"),
             ({"source": "s3://b/a.csv", "destination": "s3://conn@b/a.csv"}, "are the same file"),
+            ({"source": ",".join([CRIME] * 1_000)}, "is not the path of a file: File name too long"),
             ({"source": ["a.csv", "books.csv"]}, "source and destination are the same file"),
             ({"source": []}, "source is an empty list"),
             ({"source": "list.xls"}, "source 'list.xls' is .*save it as .csv or .xlsx"),

@@ -63,6 +63,12 @@ REFUSED: dict[tuple[int, str, str], list[dict[str, Any]]] = {
     ],
     (400, BAD, "invalid"): [
         posting({"snippet": {"description": 5}}),
+        {
+            **posting(TEXT, "snippet"),
+            "json": None,
+            "content": '{"snippet": {"description": "\\ud800"}}',
+            "headers": {**BEARER, "Content-Type": "application/json"},
+        },
         posting(TEXT | {"status": {}}, "snippet"),
         posting([], "snippet"),
     ],

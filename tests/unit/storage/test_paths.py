@@ -21,6 +21,11 @@ from airflow_provider_mediaops.storage.source_list import find_files, version_of
 
 
 class TestSameFile:
+    def test_a_text_too_long_for_a_path_is_refused_in_words(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidArgumentError, match="is not the path of a file: File name too long") as caught:
+            is_same_file(",".join(["9780140449136"] * 10_000), str(tmp_path / "a.csv"))
+        assert len(str(caught.value)) < 300
+
     @pytest.mark.parametrize("one", [str, Path.as_uri, os.path.relpath, lambda path: f"{path.parent}/./{path.name}"])
     @pytest.mark.parametrize("other", [str, Path.as_uri, os.path.relpath])
     def test_a_local_file_has_many_names(
