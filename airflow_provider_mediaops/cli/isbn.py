@@ -103,7 +103,8 @@ def _findings(check: ListCheck) -> Iterator[Part]:
         note = "of several books in a cell, the first is read (--several rows reads all), or lost zeros are put back"
         yield Line(f"{counted(figures.noted, 'row')} with a note: {note}")
     if check.first_repeated:
-        yield TextTable(("ISBN", "Times"), check.first_repeated, "More than once")
+        repeated = [(str(isbn), times) for isbn, times in check.first_repeated]
+        yield TextTable(("ISBN", "Times"), repeated, "More than once")
         yield from _more(check.repeated - len(check.first_repeated))
 
 

@@ -7,6 +7,7 @@ Hosted addresses, keys as people paste them, a client certificate, and the signa
 from __future__ import annotations
 
 import base64
+import json
 import re
 import ssl
 from collections.abc import Callable
@@ -86,10 +87,12 @@ def api_key(fields: ConnectionFields) -> str:
     """
     Return the encoded form of the API key in the password.
 
-    It may be pasted encoded or as ``id:api_key``, also with ``ApiKey`` before it.
+    It may be pasted encoded, as ``id:api_key``, as the JSON of the reply that made it, or with ``ApiKey`` before it.
     """
     key = _without_scheme(fields.password, "ApiKey")
-    if ":" in key:
+    if key.lstrip().startswith("{"):
+        key = _key_in_json(fields, key)
+    elif ":" in key:
         # Base64 has no colon.
         key = base64.b64encode(key.encode()).decode("ascii")
     return replace(fields, password=key).credential(_API_KEY)
@@ -110,6 +113,21 @@ def bearer_token(fields: ConnectionFields) -> str:
 def _without_scheme(text: str, scheme: str) -> str:
     first, blank, rest = text.partition(" ")
     return rest.strip() if blank and first.lower() == scheme.lower() else text
+
+
+def _key_in_json(fields: ConnectionFields, text: str) -> str:
+    try:
+        reply = json.loads(text)
+    except (ValueError, RecursionError):
+        reply = {}
+    if isinstance(encoded := reply.get("encoded"), str):
+        return encoded
+    parts = reply.get("id"), reply.get("api_key")
+    if not all(isinstance(part, str) and part for part in parts):
+        raise fields.error(
+            "password", f"it begins like JSON, but has neither encoded nor id and api_key: write {_API_KEY}."
+        )
+    return base64.b64encode(":".join(parts).encode()).decode("ascii")
 
 
 def client_certificate(fields: ConnectionFields) -> ClientCertificate | None:

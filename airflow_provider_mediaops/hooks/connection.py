@@ -192,10 +192,19 @@ def unknown_fields(fields: ConnectionFields) -> tuple[list[str], list[str]]:
 
 def base_urls(fields: ConnectionFields) -> tuple[str, ...]:
     """Build the base addresses of host, scheme and port: ``scheme://host[:port][/path]``, with no slash at the end."""
-    hosts = [host.strip() for host in fields.host.split(",") if host.strip()]
+    hosts = [host.strip() for host in _without_json(fields.host).split(",") if host.strip()]
     if not hosts:
         raise fields.error("host", "it is empty; write the service's base address, for example https://host.example.")
     return tuple(_base_url(fields, host) for host in hosts)
+
+
+def _without_json(host: str) -> str:
+    """Return the addresses of a JSON list, as the clusters' own clients take them, separated by commas."""
+    try:
+        hosts = json.loads(host) if host.startswith("[") else host
+    except (ValueError, RecursionError):
+        return host
+    return ",".join(hosts) if isinstance(hosts, list) and all(isinstance(each, str) for each in hosts) else host
 
 
 def _base_url(fields: ConnectionFields, host: str) -> str:

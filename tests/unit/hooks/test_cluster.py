@@ -97,6 +97,11 @@ def test_the_connection_of_a_hook_is_the_hook(connect_cluster: Any, requests_moc
         ({"password": "QUJDREVG", "auth": "api_key"}, b"ApiKey QUJDREVG"),
         ({"password": "an-id:a-secret", "auth": "api_key"}, b"ApiKey YW4taWQ6YS1zZWNyZXQ="),
         ({"password": "ApiKey YW4taWQ6YS1zZWNyZXQ=", "auth": "api_key"}, b"ApiKey YW4taWQ6YS1zZWNyZXQ="),
+        (
+            {"password": '{"id": "an-id", "name": "airflow",\n "api_key": "a-secret"}', "auth": "api_key"},
+            b"ApiKey YW4taWQ6YS1zZWNyZXQ=",
+        ),
+        ({"password": '\n{"id": "i", "encoded": "QUJDREVG"}\n', "auth": "api_key"}, b"ApiKey QUJDREVG"),
         ({"password": "essu_cloud-key", "auth": "api_key"}, b"ApiKey essu_cloud-key"),
         ({"password": "bearer abc.def.ghi", "auth": "bearer"}, b"Bearer abc.def.ghi"),
         ({"password": "token-1", "auth": "bearer"}, b"Bearer token-1"),

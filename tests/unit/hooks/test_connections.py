@@ -51,6 +51,7 @@ RATE_IN_REDIS = {"requests_per_second": 5, "rate_limit_store": "redis://:s3cr3t@
         ("cluster", {"login": "elastic"}, "password", "it must be the password, with auth=basic"),
         ("cluster", {"auth": "basic", "password": "s3cr3t"}, "login", "it must be the user name, with auth=basic"),
         ("cluster", {"auth": "api_key"}, "password", "the API key, as encoded or as id:api_key"),
+        ("cluster", {"auth": "api_key", "password": '{"id": "s3cr3t"}'}, "password", "neither encoded nor id"),
         ("cluster", {"auth": "bearer", "login": "x"}, "password", "the token, with auth=bearer"),
         ("cluster", {"ca_cert": "/nowhere/ca.pem"}, "ca_cert", "cannot be used on this machine"),
         ("cluster", {"max_report_mb": 4097}, "max_report_mb", "a whole number, 1 to 4096"),

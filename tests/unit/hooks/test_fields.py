@@ -130,6 +130,7 @@ def test_field_that_is_not_as_its_form_describes_it_is_named(name: str, values: 
         ({"host": "::1", "schema": "http", "port": 8080}, ["http://[::1]:8080"]),
         ({"host": "[::1]:9200", "schema": "http"}, ["http://[::1]:9200"]),
         ({"host": "https://[2001:db8::1]:9200/x"}, ["https://[2001:db8::1]:9200/x"]),
+        ({"host": '["http://a:9200", "http://b:9201/x"]'}, ["http://a:9200", "http://b:9201/x"]),
         (
             {"host": "https://n1:9200, n2 ,http://n3/x,", "schema": "https", "port": 9201},
             ["https://n1:9200", "https://n2:9201", "http://n3:9201/x"],
