@@ -35,7 +35,7 @@ WRONG: dict[str, tuple[str, dict[str, Any] | Callable[[str], dict[str, Any]], st
         lambda url: {"host": url.replace("http", "https")},
         "and the scheme (http or https)",
     ),
-    "a proxy that nobody serves": ("cluster", {"extra": {"proxies": _CLOSED}}, "refused. Check host and port"),
+    "a proxy that nobody serves": ("cluster", {"extra": {"proxies": _CLOSED}}, "Check the proxy's address"),
     "a wrong access token": (
         "video",
         {"password": "unheard-of"},

@@ -59,7 +59,15 @@ def test_the_password_of_a_proxy_of_the_environment_is_one(
     assert "h3ader-s3cr3t" in shown
 
 
-@pytest.mark.parametrize("given", ["an-id:k3y-s3cr3t", "YW4taWQ6azN5LXMzY3IzdA==", "ApiKey an-id:k3y-s3cr3t"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "an-id:k3y-s3cr3t",
+        "YW4taWQ6azN5LXMzY3IzdA==",
+        "ApiKey an-id:k3y-s3cr3t",
+        '{"id": "an-id", "api_key": "k3y-s3cr3t"}',
+    ],
+)
 def test_each_form_of_an_api_key_is_one(
     connect_cluster: Any, requests_mock: requests_mock.Mocker, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
