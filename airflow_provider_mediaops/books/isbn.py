@@ -36,7 +36,7 @@ _SIGNS = str.maketrans(dict.fromkeys(_HYPHENS, "-") | dict.fromkeys(_LIKE_X, "X"
 _WRAPS = " \t\r\n=\"'`()[]{}<>.,;:#*\xab\xbb\xb4\u2018\u2019\u201a\u201c\u201d\u201e"
 # Spreadsheets write a column of numbers as 9780140449136.0, 9,780,140,449,136 or 9.78014E+12.
 _WHOLE_NUMBER = re.compile(r"([0-9]+)(?:[.,]0*)?")
-_THOUSANDS = re.compile(r"([0-9]{1,3}([.,'])[0-9]{3}(?:\2[0-9]{3})+)(?:[.,]0+)?")
+_THOUSANDS = re.compile(r"([0-9]{1,3}([.,' ])[0-9]{3}(?:\2[0-9]{3})+)(?:[.,]0+)?")
 _POWER = re.compile(r"([0-9])[.,]([0-9]+)E\+?([0-9]{1,2})")
 # Of other signs between the parts, only those of a whole ISBN-13 are certain to be one.
 _PARTS = re.compile(r"97[89]([./])[0-9]+\1[0-9]+\1[0-9]+\1[0-9]")

@@ -179,6 +179,24 @@ def test_an_isbn_is_read_from_every_writing(number: str, writing: str, is_hyphen
     assert read(text) == (book_of(number),)
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "9780140449136.0",
+        "9780140449136.00",
+        "9.780140449136E12",
+        "9.78014044913600e+12",
+        "9,780140449136E+12",
+        "9,780,140,449,136",
+        "9.780.140.449.136",
+        "9 780 140 449 136.00",
+        "9\u202f780\u202f140\u202f449\u202f136,00",
+    ],
+)
+def test_number_that_a_spreadsheet_wrote_with_all_its_digits_is_read(written: str) -> None:
+    assert read(written) == ("9780140449136",)
+
+
 @given(
     st.lists(numbers, min_size=2, max_size=4), st.sampled_from([" ", "; ", ", ", " | ", "/", "\n", " (pbk.) ", " and "])
 )
