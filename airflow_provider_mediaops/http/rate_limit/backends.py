@@ -119,8 +119,8 @@ class SqliteBackend(RateBackend):
                 return self._update(name, change)
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 # A file that is not a database at all may be somebody's, and is left where it is. The words of SQLite
-                # about a malformed file quote it, and may be no text.
-                if isinstance(error, sqlite3.Error) and "malformed" not in str(error):
+                # about a malformed file quote it, and may be no text: then Python 3.10 gives none.
+                if isinstance(error, sqlite3.Error) and str(error) and "malformed" not in str(error):
                     raise
                 self._path.replace(f"{self._path}.damaged")
                 return self._update(name, change)
