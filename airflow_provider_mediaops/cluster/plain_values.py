@@ -77,11 +77,29 @@ def _plain(value: object) -> object:
 
 
 def converted(value: object, to: type[T]) -> T:
-    """Return a dataclass of what this provider wrote in plain values; ValueError if it is something else."""
+    """
+    Return a dataclass of what this provider wrote in plain values.
+
+    Raise ValueError if it is something else, or holds a figure that is too large, or a count below zero.
+    """
     import msgspec
 
     try:
-        return msgspec.convert(value, to)
+        result = msgspec.convert(value, to)
     except msgspec.ValidationError as error:
         # In older versions it is none itself.
         raise ValueError(str(error)) from error
+    _check_figures(msgspec.to_builtins(result))
+    return result
+
+
+def _check_figures(value: object) -> None:
+    if isinstance(value, (int, float)):
+        # A percentage may be below zero; whole numbers are counts. The comparison is false for NaN, too.
+        lowest = 0 if isinstance(value, int) else -_HIGHEST
+        if not lowest <= value < _HIGHEST:
+            raise ValueError("a figure in it is too large, or a count is below zero")
+    elif isinstance(value, (dict, tuple)):
+        for each in value.values() if isinstance(value, dict) else value:
+            if not isinstance(each, str):
+                _check_figures(each)

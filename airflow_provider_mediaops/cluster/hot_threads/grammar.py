@@ -9,11 +9,12 @@ cut out by plain string methods, so that no line, however long or hostile, costs
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
+
+from airflow_provider_mediaops.cluster.plain_values import number_of
 
 HEADER = ":::"
 SAMPLING = "Hot threads at "
@@ -155,8 +156,7 @@ def _shared(text: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def _percent(text: str | None) -> float | None:
-    number = float(text or "nan")
-    return number if math.isfinite(number) else None
+    return number_of(float(text or "nan"))
 
 
 def read_seconds(text: str | None) -> float | None:
@@ -169,9 +169,10 @@ def read_seconds(text: str | None) -> float | None:
 
 
 def read_bytes(text: str | None) -> int | None:
-    """Return the bytes of a size such as `11.4kb`, rounded; None for anything else."""
+    """Return the bytes of a size such as `11.4kb`, rounded; None for anything else, and for one too large."""
     match = _SIZE.fullmatch(text or "")
-    return None if match is None else round(float(match["number"]) * _BYTES[match["unit"]])
+    size = number_of(float(match["number"]) * _BYTES[match["unit"]]) if match else None
+    return None if size is None else round(size)
 
 
 def read_sampling(content: str) -> tuple[dict[str, Any], str | None]:

@@ -57,8 +57,8 @@ class HotThread(_Part):
     node_name: str | None = None  #: the node in the thread's name (`elasticsearch[node][pool][T#1]`), if there is one
     pool: str | None = None  #: the thread pool in the thread's name, or the kind of background thread
     kind: Kind | None = None  #: the kind of sampling; None if the line was not understood
-    #: the leading percentage as printed; above 100 and below 0 occur. None if it is not a number. Elasticsearch from
-    #: 7.16 on prints CPU and other time together here
+    #: the leading percentage as printed; above 100 and below 0 occur. None if it is no number, or too large.
+    #: Elasticsearch from 7.16 on prints CPU and other time together here
     percent: float | None = None
     #: percent of the interval on a processor: `cpu=` if the line gives the split, else `percent` of a report on CPU.
     #: None if unknown, and in reports on waiting, blocking and memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,6 +104,29 @@ def test_mapped_task_whose_destination_another_one_has_is_refused(source: Path, 
         task.execute(mapped(index))
     with pytest.raises(permanent(PermanentError), match=r"0 is the digest of d/r/t/0, .* \{\{ ti\.map_index \}\}"):
         made(source=str(source), destination=str(tmp_path / "0.html")).execute(mapped(1))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("cpu_percent", percent) for percent in (1e308, 1e20, -1e300, float("nan"))),
+        *(("snapshots", count) for count in (-5, 10**30)),
+    ],
+)
+def test_figure_that_no_report_can_hold_is_damage_of_its_file_alone(
+    source: Path, tmp_path: Path, field: str, value: float
+) -> None:
+    at = MONDAY + timedelta(days=1)
+    text = text_at(at, hot("n", "search", 50, SEARCH))
+    file = write_capture(tmp_path / "in", at, text, formats=("json",)).with_suffix(".json")
+    document = json.loads(file.read_text())
+    thread = document["nodes"][0]["threads"][0]
+    part = thread if field in thread else thread["groups"][0]
+    part[field] = value
+    file.write_text(json.dumps(document))
+    result = made(source=str(source), destination=str(tmp_path / "d.html")).execute(CONTEXT)
+    assert result["captures"] == 9
+    assert [each["file"] for each in result["damaged_files"]] == [str(file)]
 
 
 def test_the_lineage_is_from_the_captures_to_the_files(source: Path, tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ def test_elasticsearch_9_with_busy_and_idle_threads() -> None:
         ("-3.2% (-16000000 out of 500ms) cpu usage", ("cpu", -3.2, -3.2, None, None, -0.016, 0.5, -3.2)),
         ("NaN% (0s out of 0s) cpu usage", ("cpu", None, None, None, None, 0.0, 0.0, None)),
         ("Infinity% (1.5h out of 0s) cpu usage", ("cpu", None, None, None, None, 5400.0, 0.0, None)),
+        # No more than is read of JSON.
+        (f"{'9' * 20}% (1s out of 1s) cpu usage", ("cpu", None, None, None, None, 1.0, 1.0, None)),
         ("120.0% (1.2d out of 1d) cpu usage", ("cpu", 120.0, 120.0, None, None, 103680.0, 86400.0, 120.0)),
         # Other and idle time are shown and never count.
         ("59.6% [cpu=17.9%, other=41.7%] (1s out of 2s) cpu usage", ("cpu", 59.6, 17.9, 41.7, None, 1.0, 2.0, 17.9)),
@@ -120,9 +122,13 @@ def test_time_used(usage: str, expected: tuple[object, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "size"), [("400b", 400), ("11.4kb", 11674), ("1.2mb", 1258291), ("3gb", 3221225472), ("0b", 0)]
+    ("printed", "size"),
+    [
+        *(("400b", 400), ("11.4kb", 11674), ("1.2mb", 1258291), ("3gb", 3221225472), ("0b", 0)),
+        (f"{'9' * 20}pb", None),
+    ],
 )
-def test_memory_allocated(printed: str, size: int) -> None:
+def test_memory_allocated(printed: str, size: int | None) -> None:
     thread = only_thread(f"   {printed} memory allocated by thread 'x'")
     assert (thread.kind, thread.memory, thread.memory_bytes, thread.amount) == ("mem", printed, size, size)
     assert (thread.percent, thread.time) == (None, None)

@@ -366,6 +366,12 @@ def test_tasks_of_another_shape_are_refused(odd: Any) -> None:
         RunningTasks.from_dict(odd)
 
 
+@pytest.mark.parametrize("odd", [{"longest_ms": 1e308}, {"cpu_ms": -1e300}, {"running": -1}, {"queued": 10**30}])
+def test_tasks_with_figures_that_no_cluster_has_are_refused(odd: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="^a figure in it is too large, or a count is below zero"):
+        RunningTasks.from_dict({"nodes": [{"groups": [odd]}]})
+
+
 def matched(cpu_ms: list[float], tasks: list[tuple[float, int]]) -> tuple[LikelyGroup, ...]:
     """Match threads of such CPU with tasks."""
     return match([LikelyGroup(thread=f"T#{number}", cpu_ms=cpu) for number, cpu in enumerate(cpu_ms)], tasks)
