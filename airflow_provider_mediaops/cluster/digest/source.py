@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import posixpath
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -86,7 +87,7 @@ class FoundFile(NamedTuple):
 class FoundCapture(NamedTuple):
     """The files of one capture: its text, its JSON file, or both."""
 
-    stem: str  # their path without suffix, with the store
+    stem: str  # their path without suffix, with the store; the folder's is that without links and detours
     text: FoundFile | None = None
     json: FoundFile | None = None
 
@@ -103,23 +104,40 @@ def find_captures(sources: Iterable[str]) -> list[FoundCapture]:
 
     A source is a folder, which is searched with all below it, a pattern with ``*``, ``?`` and ``[…]``, or a file. In a
     folder, the files end in ``.txt`` or ``.json``, each also with ``.gz``; otherwise any other is a text, too. A folder
-    that this user may not list is one of the captures, and cannot be read.
+    that this user may not list is one of the captures, and cannot be read. What several sources or links lead to is
+    one capture.
 
     Raise OSError, which names the path, if a source cannot be read or does not exist.
     """
     found: dict[str, dict[str, FoundFile]] = {}
     for source in sources:
         for file, is_chosen in _files_of(source):
-            stem, kind = _stem_of(file.name, is_chosen=is_chosen)
+            stem, kind = _stem_of(_in_real_folder(file.name), is_chosen=is_chosen)
             if kind:
                 found.setdefault(stem, {})[_FIELDS[kind]] = file
-    return [FoundCapture(stem, **files) for stem, files in sorted(found.items())]
+    captures: dict[str, FoundCapture] = {}
+    for stem, files in sorted(found.items()):
+        capture = FoundCapture(stem, **files)
+        captures.setdefault(_real(capture.name), capture)
+    return list(captures.values())
 
 
 def name_of(path: str) -> str:
-    """Return the name that :attr:`FoundFile.name` has for a path."""
+    """Return a path as :attr:`FoundCapture.stem` has it, with its suffix."""
     given = path_of(path)
-    return lasting(given) if is_local(given) else f"{given.protocol}://{given.path.lstrip('/')}"
+    return _in_real_folder(lasting(given) if is_local(given) else f"{given.protocol}://{given.path.lstrip('/')}")
+
+
+def _real(name: str) -> str:
+    """Return the name of a file or folder without links and detours such as ``..``, the same for all its spellings."""
+    store, mark, path = name.partition("://")
+    return os.path.realpath(name) if name.startswith("/") else f"{store}{mark}{posixpath.normpath(path)}"
+
+
+def _in_real_folder(name: str) -> str:
+    # A link to a file may have another name than that which its text and its JSON file share.
+    folder, file = posixpath.split(name)
+    return posixpath.join(_real(folder), file)
 
 
 def _files_of(source: str) -> Iterable[tuple[FoundFile, bool]]:

@@ -58,10 +58,12 @@ def test_arguments_that_cannot_be_used_raise_at_parse_time(arguments: dict[str, 
         made(**arguments)
 
 
-def test_destination_that_turns_out_to_be_the_source_raises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["", "link/"])
+def test_destination_that_turns_out_to_be_the_source_raises(tmp_path: Path, folder: str) -> None:
     task = made(source="{{ x }}", destination=f"{tmp_path}/a.html")
     (tmp_path / "a.json").write_text("{}")
-    task.source = f"{tmp_path}/a.json"
+    (tmp_path / "link").symlink_to(tmp_path)
+    task.source = f"{tmp_path}/{folder}a.json"
     with pytest.raises(permanent(InvalidArgumentError), match="is the source, too"):
         task.execute(CONTEXT)
 

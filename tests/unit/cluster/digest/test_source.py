@@ -256,6 +256,21 @@ def test_several_sources_name_each_capture_once(folder: Path) -> None:
     assert found(folder, folder, folder / "a.txt", folder / "deep") == found(folder, folder)
 
 
+def test_links_and_detours_name_no_capture_twice(folder: Path) -> None:
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    (folder / "latest.txt").symlink_to("b.txt")
+    whole = found(folder, folder)
+    assert [stem for stem, *_ in whole] == ["a", "b", "deep/c", "deep/d"]
+    assert found(folder, folder, f"{folder}/../reports", link, link / "deep" / ".." / "a.json") == whole
+
+
+def test_links_of_one_name_are_one_capture_wherever_they_lead(folder: Path) -> None:
+    (folder / "run.txt").symlink_to("deep/d.txt.gz")
+    (folder / "run.json").symlink_to("deep/c.json")
+    assert ("run", True, True) in found(folder, folder / "run.txt", folder / "run.json")
+
+
 def test_a_file_that_does_not_exist_is_named(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"gone\.txt cannot be read: "):
         found(folder, folder / "gone.txt")
@@ -266,6 +281,10 @@ def test_a_store_is_searched_likewise() -> None:
         for name in NAMES:
             store.pipe_file(f"/bucket/{name}", name.encode())
         captures = find_captures(["memory://captures@bucket/"])
+        store.pipe_file("/bucket/deep/../a.json", b"a.json")
+        detour = find_captures(["memory://captures@bucket/", "memory://captures@bucket/deep/../a.json"])
+        assert [each.stem for each in detour] == [each.stem for each in captures]
+        store.rm_file("/bucket/deep/../a.json")
         assert [each.name for each in captures] == [
             f"memory://bucket/{name}" for name in ("a.txt", "b.txt", "deep/c.json", "deep/d.txt.gz")
         ]
