@@ -150,7 +150,8 @@ def _files_of(source: str) -> Iterable[tuple[FoundFile, bool]]:
     with naming_path(store, "read"):
         # Some clients cache what they have listed.
         store.fs.invalidate_cache()
-        if signs:
+        # The name of a file or folder may hold a sign of a pattern, too.
+        if signs and not store.fs.exists(root):
             base = root[: min(signs)].rpartition("/")[0]
             found: Mapping[str, Any] = store.fs.glob(root, detail=True)
         elif is_folder := source.endswith("/") or store.fs.isdir(root):

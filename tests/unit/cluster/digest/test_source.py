@@ -252,6 +252,14 @@ def test_a_pattern_and_a_file_may_name_other_texts(folder: Path) -> None:
     assert found(folder, folder / "a.html") == []
 
 
+def test_path_with_the_signs_of_a_pattern_is_that_of_the_file_or_folder_if_there_is_one(folder: Path) -> None:
+    odd = folder / "deep" / "[2026] *why? so"
+    odd.mkdir()
+    (odd / "a[1].txt").write_text("a")
+    name = "deep/[2026] *why? so/a[1]"
+    assert found(folder, odd) == found(folder, f"{odd}/") == found(folder, odd / "a[1].txt") == [(name, True, False)]
+
+
 def test_several_sources_name_each_capture_once(folder: Path) -> None:
     assert found(folder, folder, folder / "a.txt", folder / "deep") == found(folder, folder)
 
@@ -285,6 +293,11 @@ def test_a_store_is_searched_likewise() -> None:
         detour = find_captures(["memory://captures@bucket/", "memory://captures@bucket/deep/../a.json"])
         assert [each.stem for each in detour] == [each.stem for each in captures]
         store.rm_file("/bucket/deep/../a.json")
+        store.pipe_file("/bucket/[x]/1.txt", b"1")
+        for source in ("[x]", "[x]/", "[x]/1.txt"):
+            (odd,) = find_captures([f"memory://captures@bucket/{source}"])
+            assert odd.name == "memory://bucket/[x]/1.txt"
+        store.rm_file("/bucket/[x]/1.txt")
         assert [each.name for each in captures] == [
             f"memory://bucket/{name}" for name in ("a.txt", "b.txt", "deep/c.json", "deep/d.txt.gz")
         ]
