@@ -47,7 +47,7 @@ _ESQL_COMMENTS = re.compile(r"(?:\s*(?://[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z)))*", r
 _ESQL_NAME = r"(?:\"[^\"]*\"|[^\s|,\[\]()\"]+)"
 _ESQL_FROM = re.compile(rf"\s*(?:FROM|TS)\s+({_ESQL_NAME}(?:\s*,\s*{_ESQL_NAME})*)", re.IGNORECASE)
 
-# Below these keys of JSON, keys are no names of fields: they are the tokens of a sparse vector, or a script's parameters.
+# Below these keys, keys are no names of fields: they are the tokens of a sparse vector, or a script's parameters.
 _WORDS_AS_KEYS = frozenset({"params", "query_tokens", "query_vector", "tokens"})
 _LITERAL = "?"
 _CUT = "…"
