@@ -368,7 +368,7 @@ def test_tasks_of_another_shape_are_refused(odd: Any) -> None:
 
 @pytest.mark.parametrize("odd", [{"longest_ms": 1e308}, {"cpu_ms": -1e300}, {"running": -1}, {"queued": 10**30}])
 def test_tasks_with_figures_that_no_cluster_has_are_refused(odd: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="^a figure in it is too large, or a count is below zero"):
+    with pytest.raises(ValueError, match=r"^a figure in it is too large, or a count is below zero"):
         RunningTasks.from_dict({"nodes": [{"groups": [odd]}]})
 
 
