@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,11 @@ class _Series:
                     raise
                 self.note(error, each)
                 self.log(logging.WARNING, f"Capture {which} failed: {error.message}")
+            except OSError:
+                # The page of those there are may still fit; the first error says what happened.
+                with suppress(OSError):
+                    yield Blocking(self.files.finish)
+                raise
         yield Blocking(self.files.finish)
         return self.outcome()
 

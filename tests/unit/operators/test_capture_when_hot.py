@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from datetime import timedelta
 from html import unescape
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.exceptions import StorageError, TemporaryError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
 from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import TaskDeferred
@@ -200,3 +201,21 @@ class TestBothForms:
                 break
         assert isinstance(failed.value, TemporaryError)
         assert re.search(r"none of [1-9]\d* captures worked. The last error: .*no master", str(failed.value))
+
+    @pytest.mark.parametrize("page_fits", [True, False])
+    def test_full_disk_ends_a_series_and_what_was_captured_is_on_the_page(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, monkeypatch: pytest.MonkeyPatch, *, page_fits: bool
+    ) -> None:
+        def write(path: Path, content: bytes) -> None:
+            if path.name == "hot.2.json" or (path.name == "hot.html" and not page_fits):
+                raise OSError(errno.ENOSPC, f"no space for {path.name}")
+            path.write_bytes(content)
+
+        monkeypatch.setattr("airflow_provider_mediaops.cluster.capture.files.write_whole", write)
+        task = Task(tmp_path, supervisor, form, captures=3, every=0.01)
+        with pytest.raises((OSError, StorageError), match=r"no space for hot\.2\.json"):
+            task.run([HOT])
+        assert not list(tmp_path.glob("hot.3.*"))
+        assert (tmp_path / "hot.html").exists() == page_fits
+        if page_fits:
+            assert "opensearch[node-1][search][T#1]" in (tmp_path / "hot.html").read_text()
