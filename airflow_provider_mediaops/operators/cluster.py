@@ -67,7 +67,7 @@ class CaptureHotThreadsOperator(ServiceOperator):
         captures at once.
     :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
         reading suffices, which may be a short peak.
-    :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
+    :param require: ``any``: one node suffices; ``all``: all nodes at the same time, and the CPU of each must be known.
     :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; at most ten seconds while
         nodes are hot, but not yet for ``sustained_for``.
     :param wait_timeout: how long to wait, in seconds or as a ``timedelta``; None for ``[sensors] default_timeout``.

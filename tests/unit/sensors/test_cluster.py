@@ -11,7 +11,9 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
 from airflow_provider_mediaops.version_compat import AirflowSkipException
+from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.permanent import permanent
 from tests.unit.search_cluster import connection, http, node_id, replied, stats
@@ -46,6 +48,24 @@ class TestEveryForm:
             {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}
         ]
         assert json.loads(json.dumps(found)) == found
+
+    @pytest.mark.parametrize(
+        ("partly", "warning"),
+        [
+            (stats({"node-1": 95}, failures=("node-2 timed out",)), "the cluster gave no statistics of 1 node"),
+            (stats({"node-1": 95, "node-2": None}), "not known of node-2"),
+            (stats({"node-1": 95}), "the cluster knows no node node-2"),
+        ],
+        ids=["failed", "no figure", "left"],
+    )
+    def test_one_hot_node_is_not_all_while_nothing_is_known_of_another(
+        self, supervisor: Supervisor, form: str, partly: Any, warning: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = [log_lines(monkeypatch, kind) for kind in (ClusterCpuSensor, CpuSensorTrigger)]
+        found = wait(supervisor, form, replied(partly), HOT, threshold=85, require="all", nodes="node-1,node-2")
+        assert [node["name"] for node in found] == ["node-1", "node-2"]
+        (told,) = {line for line in sum(lines, []) if line.startswith("WARNING")}
+        assert f"Only some of the nodes are watched, so require=all is not met: {warning}" in told
 
     @pytest.mark.parametrize("wrong", [{"threshold": 850}, {"nodes": ""}, {"cluster_conn_id": " "}])
     @pytest.mark.parametrize("flag", [{}, {"silent_fail": True}])
