@@ -167,17 +167,17 @@ class Streaks:
         within = self.pause(now) if self.running else None
         if stats is None:
             return Waiting(within=within)
-        remark = watch.remark(stats)
+        remark, lack = watch.remark(stats), watch.lack(stats)
         if hot:
             metrics.count("cluster.spikes")
             by_name = sorted(f"{node.label} ({node.measured_in})" for node in hot)
             seen = f"CPU at {watch.threshold:g} % or more: {listed(by_name, _NAMED)}"
             return Done(Spike(tuple(hot), stats), remark, seen)
         if within is None:
-            return Waiting(watch.seen(stats), None, remark)
+            return Waiting(watch.seen(stats), None, remark, lack)
         # Two readings that are minutes apart would prove no streak.
         seen = f"the CPU is at {watch.threshold:g} % or more, but not yet for {watch.sustained_for:g} s"
-        return Waiting(seen, within, remark)
+        return Waiting(seen, within, remark, lack)
 
     @property
     def running(self) -> bool:

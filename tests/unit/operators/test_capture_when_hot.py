@@ -14,11 +14,13 @@ import pytest
 
 from airflow_provider_mediaops.exceptions import StorageError, TemporaryError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import TaskDeferred
+from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Cluster, Task
-from tests.unit.search_cluster import connection, node_id, report
+from tests.unit.search_cluster import connection, node_id, replied, report, stats
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 
+# Of a cluster whose connection asks for a measure that its nodes do not have.
+SILENT = replied(stats({"node-1": 95}))
 NO_WAIT: dict[str, Any] = {"when_cpu_above": None, "poll_interval": 30, "wait_timeout": None}
 
 
@@ -187,6 +191,37 @@ class TestBothForms:
         ):
             task.run([COOL])
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
+    @pytest.mark.parametrize(
+        ("answer", "error"), [(DOWN, "no master"), (SILENT, "no node reports its CPU by cpu_measure=cgroup, as the")]
+    )
+    def test_cpu_that_nobody_could_read_is_no_calm(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, *, on_timeout: str, answer: Response, error: str
+    ) -> None:
+        task = Task(tmp_path, supervisor, form, on_timeout=on_timeout, wait_timeout=0.1)
+        known = r"The CPU is not known within wait_timeout=0\.1 s: no reading worked since 20\d\d-[-\d]{5} [:\d]{8} UTC"
+        with pytest.raises(TemporaryError, match=f"^{known}. The last error: .*{error}"):
+            task.run([answer], cpu_measure="cgroup")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_skip_says_how_many_readings_failed(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+        # As below: a busy machine may make no second reading.
+        for wait_timeout in (0.3, 3, 30, 240):
+            task = Task(tmp_path, supervisor, form, wait_timeout=wait_timeout)
+            with pytest.raises(AirflowSkipException, match=r"the CPU was not at 85 % or more[.;]") as skipped:
+                task.run([COOL, DOWN])
+            if len(task.cluster.asked) > 1:
+                break
+        assert re.search(r"; \d of \d readings failed since .* UTC\. The last error: .*no master", str(skipped.value))
+
+    def test_capture_at_the_time_limit_is_taken_though_nobody_could_read_the_cpu(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, CaptureHotThreadsOperator if form == "worker" else CaptureHotThreadsTrigger)
+        task = Task(tmp_path, supervisor, form, on_timeout="capture", wait_timeout=0.1)
+        assert task.run([DOWN])["timed_out"]
+        assert any("capturing anyway; no reading worked since" in line for line in lines)
 
     @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
     def test_spike_that_could_not_be_captured_is_no_calm(
