@@ -205,9 +205,10 @@ class CpuFigures:
         if before is None or before.cores != self.cores:
             return None
         passed_ms, used_ms = self.at_ms - before.at_ms, self.used_ms - before.used_ms
-        if passed_ms <= 0 or used_ms < 0:
+        available_ms = passed_ms * self.cores
+        if available_ms <= 0 or used_ms < 0:
             return None
-        return min(_HIGHEST, round(100 * used_ms / (passed_ms * self.cores), 1))
+        return min(_HIGHEST, round(100 * used_ms / available_ms, 1))
 
 
 def _percent(value: object) -> float | None:

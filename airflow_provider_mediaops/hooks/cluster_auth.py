@@ -135,6 +135,10 @@ def client_certificate(fields: ConnectionFields) -> ClientCertificate | None:
     certificate, key = fields.text("client_cert"), fields.text("client_key")
     password = str(fields.extra.get("client_key_password") or "")
     if not certificate:
+        if key or password:
+            raise fields.error(
+                "client_cert", "it is empty, but its key or password is filled in; write the path of the certificate."
+            )
         return None
     shown = ClientCertificate(certificate, key or certificate, password)
     try:

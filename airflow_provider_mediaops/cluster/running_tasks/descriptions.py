@@ -32,10 +32,13 @@ _LONGEST_LIST = 66_000
 _SHARD = re.compile(r"(?:shardId\[|index)\[([^\[\]]+)\]")
 _INDICES = re.compile(r"indices ?\[([^\[\]]*)\]")
 _BY_QUERY = re.compile(r"(?:update|delete)-by-query \[([^\[\]]*)\]")
-# What follows may be the text of a script. Of another cluster, the address and the query come first.
-_REINDEX_FROM = re.compile(r"reindex from \[(?!scheme=)([^\[\]]*)\]")
+# What follows may be the text of a script. Of another cluster, the address and the query come first; its scheme is left
+# out if it is http.
+_REINDEX_FROM = re.compile(r"reindex from \[(?!(?:scheme|host)=)([^\[\]]*)\]")
 _REINDEX_TO = re.compile(r" to \[([^\[\]]*)\](?:\[[^\[\]]*\])?\Z")
 _SQL_TEXT = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+# No index has such a name: it is a part of a query.
+_NO_INDEX = re.compile(r'[\s"=]')
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _MOST_PARENTHESES = 5
 # A name in quotes may read like another clause. What follows DISTINCT FROM is a value.
@@ -44,6 +47,8 @@ _ESQL_COMMENTS = re.compile(r"(?:\s*(?://[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z)))*", r
 _ESQL_NAME = r"(?:\"[^\"]*\"|[^\s|,\[\]()\"]+)"
 _ESQL_FROM = re.compile(rf"\s*(?:FROM|TS)\s+({_ESQL_NAME}(?:\s*,\s*{_ESQL_NAME})*)", re.IGNORECASE)
 
+# Below these keys, keys are no names of fields: they are the tokens of a sparse vector, or a script's parameters.
+_WORDS_AS_KEYS = frozenset({"params", "query_tokens", "query_vector", "tokens"})
 _LITERAL = "?"
 _CUT = "…"
 _QUOTED_LITERAL, _QUOTED_CUT = f'"{_LITERAL}"', f'"{_CUT}"'
@@ -102,7 +107,8 @@ def expression_of(kind: str, description: str) -> str | None:
         names = _tables_of(_sql_of(description))
     elif kind == _REINDEX:
         parts = (_REINDEX_FROM.match(description), _REINDEX_TO.search(description))
-        names = [name for part in parts if part for name in part[1].split(",")]
+        listed = (name.strip() for part in parts if part for name in part[1].split(","))
+        names = [name for name in listed if not _NO_INDEX.search(name)]
     elif found := (_BY_QUERY.match(description) or _INDICES.search(_before_query(description)[:_LONGEST_LIST])):
         names = found[1].split(",")
     return ",".join(filter(None, (name.strip(' \t\r\n"`') for name in names))) or None
@@ -144,8 +150,8 @@ def shape_of(query: str) -> str:
     Return the shape of a query.
 
     Each literal becomes ``?``. A list has each different element once. Keys are kept and sorted: they are names of
-    fields, clauses and aggregations. Texts of scripts are literals. In ES|QL and SQL, names of fields and indices,
-    keywords and operators are kept; comments are not.
+    fields, clauses and aggregations, but for those that are words searched for. Texts of scripts are literals. In ES|QL
+    and SQL, names of fields and indices, keywords and operators are kept; comments are not.
 
     The query is JSON, or ES|QL or SQL after its mark; it may be cut anywhere, or be something else. The shape is JSON
     without blanks, or the text in one line; if it or the query was cut, it ends with ``…``.
@@ -184,10 +190,14 @@ def _json_shape(value: Any, depth: int = 0) -> str:
     if depth == _MAX_DEPTH and isinstance(value, (dict, list)):
         return _QUOTED_CUT
     if isinstance(value, dict):
-        return f"{{{','.join([f'{_name_of(key)}:{_json_shape(value[key], depth + 1)}' for key in sorted(value)])}}}"
+        return f"{{{','.join([f'{_name_of(key)}:{_shape_below(key, value[key], depth)}' for key in sorted(value)])}}}"
     if isinstance(value, list):
         return f"[{','.join(sorted({_json_shape(element, depth + 1) for element in value}))}]"
     return _QUOTED_LITERAL
+
+
+def _shape_below(key: str, value: Any, depth: int) -> str:
+    return _QUOTED_LITERAL if key in _WORDS_AS_KEYS and isinstance(value, dict) else _json_shape(value, depth + 1)
 
 
 def _name_of(key: str) -> str:

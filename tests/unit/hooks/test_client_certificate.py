@@ -129,6 +129,7 @@ def test_other_sessions_of_the_process_show_no_certificate(
             {"client_cert": "client.pem", "client_key": ""},
             "client.pem with the key in client.pem cannot",
         ),
+        ({"client_cert": ""}, "'client_cert': it is empty, but its key or password is filled in"),
         ({"client_key": "other.key"}, "(KEY_VALUES_MISMATCH). Both must be files in PEM, the key must belong to the"),
         ({"client_key": "encrypted.key"}, "if it is encrypted, client_key_password must be its password"),
         ({"client_key": "encrypted.key", "client_key_password": "another password"}, "client_key_password must be its"),

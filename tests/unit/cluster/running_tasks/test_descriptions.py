@@ -40,8 +40,11 @@ queries = st.recursive(
         ({"b": None, "a": True}, '{"a":"?","b":"?"}'),
         (
             {"script": {"source": "doc['x'] + \"}{\"", "params": {"n": 3}}},
-            '{"script":{"params":{"n":"?"},"source":"?"}}',
+            '{"script":{"params":"?","source":"?"}}',
         ),
+        ({"neural_sparse": {"f": {"query_tokens": {SECRET: 1}}}}, '{"neural_sparse":{"f":{"query_tokens":"?"}}}'),
+        ({"sparse_vector": {"query_vector": {SECRET: 1}}}, '{"sparse_vector":{"query_vector":"?"}}'),
+        ({"weighted_tokens": {"f": {"tokens": {SECRET: 1}}}}, '{"weighted_tokens":{"f":{"tokens":"?"}}}'),
         ({"a": [], "b": {}}, '{"a":[],"b":{}}'),
         ({"ключ": "ü"}, '{"ключ":"?"}'),
         ({"k" * 101: 1}, f'{{"{"k" * 100}…":"?"}}'),
@@ -208,6 +211,8 @@ def test_a_long_query_is_cut_and_its_shape_says_so(kind: str, start: str) -> Non
         # Of another cluster: its indices are not here.
         (REINDEX, f'reindex from [scheme=https host=a query={{"x":"[{SECRET}] to [{SECRET}]"}}][old] to [new]', "new"),
         (REINDEX, "reindex from [scheme=https host=a query={}][old] to [new]", "new"),
+        (REINDEX, f'reindex from [host=a port=9 query={{"x":"{SECRET}","y":1}} username=u][old] to [new]', "new"),
+        (REINDEX, f'reindex from [pathPrefix=/x query={{"x":"{SECRET}"}}][old] to [new]', "new"),
         (UPDATE, f"update-by-query [logs-2025] updated with {SCRIPT}", "logs-2025"),
         (DELETE, "delete-by-query [a, b]", "a,b"),
         ("indices:data/write/bulk", "requests[266], index[orders][0]", None),
