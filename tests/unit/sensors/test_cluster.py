@@ -86,7 +86,8 @@ class TestEveryForm:
         self, supervisor: Supervisor, form: str, *, answer: Response, failed: str, flag: Any, kind: Any
     ) -> None:
         with pytest.raises(kind, match=f"found nothing within its timeout of 0.1 s{failed}$"):
-            wait(supervisor, form, answer, timeout=0.1, **flag)
+            # With sustained_for, the triggerer makes all of the readings.
+            wait(supervisor, form, answer, timeout=0.1, sustained_for=0.05, **flag)
 
     @pytest.mark.parametrize("wrong", [{"threshold": 850}, {"nodes": ""}, {"cluster_conn_id": " "}])
     @pytest.mark.parametrize("flag", [{}, {"silent_fail": True}])
