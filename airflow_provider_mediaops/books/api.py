@@ -55,7 +55,7 @@ def get_book(isbn13: str) -> Call[Book]:
     Return the call for a book's record, by its thirteen digits.
 
     The record of another book is an :class:`InvalidReplyError`. For a 404 the call raises an error by its words
-    (:data:`~.not_found.MISSING`). No such error alone says that there is no such book:
+    (:data:`~.not_found.NOT_FOUND_ERRORS`). No such error alone says that there is no such book:
     :class:`~airflow_provider_mediaops.books.lookup.Finder` finds that out.
     """
     return Call(Request("GET", f"{BOOK_PATH}{escape_segment(isbn13)}", kind="book"), partial(_read_book, isbn13))

@@ -30,7 +30,7 @@ class BookWatch(Watch):
     def look(self, ask: Ask) -> CallFlow[Verdict]:
         """Look once."""
         from airflow_provider_mediaops.books.api import get_book
-        from airflow_provider_mediaops.books.not_found import MISSING, UnvouchedNotFoundError
+        from airflow_provider_mediaops.books.not_found import NOT_FOUND_ERRORS, UnvouchedNotFoundError
 
         isbn13 = normalise(self.isbn)
         try:
@@ -39,7 +39,7 @@ class BookWatch(Watch):
             return Waiting(f"no record of {isbn13}")
         except UnvouchedNotFoundError as error:
             return Waiting(f"no record of {isbn13}, it seems. {error.message}")
-        except MISSING:
+        except NOT_FOUND_ERRORS:
             return Waiting(f"no record of {isbn13}, or the key's limit is reached")
         return Done(_bounded(_without_nul(book.record)))
 

@@ -18,8 +18,8 @@ from airflow_provider_mediaops.books.not_found import (
     LIMIT,
     LONGEST_PAUSE_SECONDS,
     MAX_HELD_SECONDS,
-    MISSING,
     MISSING_PROBE,
+    NOT_FOUND_ERRORS,
     PATIENCE_SECONDS,
     PROBES_BEFORE_DOUBTFUL,
     PROOF_SECONDS,
@@ -139,8 +139,8 @@ class HeldNotFounds:
         self._last_finding_request = max(self._last_finding_request, number)
         self._failure, self._failed_probes, self._failing_since = None, 0, inf
 
-    def missing(self, isbn13: str, error: MediaOpsError) -> None:
-        """Hold a 404, which is one of :data:`MISSING`."""
+    def hold(self, isbn13: str, error: MediaOpsError) -> None:
+        """Hold a 404, which is one of :data:`NOT_FOUND_ERRORS`."""
         now = self.evidence.now()
         before = self._asked_again.pop(isbn13, None)
         first, repeats = (before.first, before.repeats + 1) if before else (now, 0)
@@ -159,7 +159,7 @@ class HeldNotFounds:
     def take_up(self, doubts: Mapping[str, Any]) -> None:
         """Take up the doubts of an earlier attempt, unless they are about another address."""
         if doubts.get("address") == self.address:
-            self.evidence.disproved.update(words for words in MISSING if words.__name__ in doubts["disproved"])
+            self.evidence.disproved.update(words for words in NOT_FOUND_ERRORS if words.__name__ in doubts["disproved"])
             self.evidence.speaks_clearly = doubts["speaks_clearly"]
             self._left = dict(doubts["undecided"])
 
@@ -167,7 +167,7 @@ class HeldNotFounds:
         """Hold the 404 that an earlier attempt got for a book; return whether there is one."""
         fields = self._left.pop(isbn13, None)
         if fields:
-            self.missing(isbn13, error_from_dict(fields))
+            self.hold(isbn13, error_from_dict(fields))
         return fields is not None
 
     def doubts(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class HeldNotFounds:
         if error is None:
             self.evidence.probes_found += 1
             self.found(probe, number)
-        elif not isinstance(error, MISSING):
+        elif not isinstance(error, NOT_FOUND_ERRORS):
             self._probe_failed(error)
         elif (meaning := MISSING_PROBE[kind][type(error)]) is Meaning.NO_PROBE:
             self.evidence.useless.add(probe)

@@ -13,8 +13,8 @@ from airflow_provider_mediaops.books.held_not_found import Evidence, HeldNotFoun
 from airflow_provider_mediaops.books.isbn import InvalidIsbnError, normalise
 from airflow_provider_mediaops.books.models import Book, Lookup
 from airflow_provider_mediaops.books.not_found import (
-    MISSING,
     MISSING_PROBE,
+    NOT_FOUND_ERRORS,
     WELL_KNOWN,
     Meaning,
     Probe,
@@ -77,7 +77,7 @@ def send_probe(ask: Ask, probe: str) -> CallFlow[MediaOpsError | None]:
     """Ask for a probe; the result is None if it was found, else its 404."""
     try:
         yield from ask(get_book(probe))
-    except MISSING as error:
+    except NOT_FOUND_ERRORS as error:
         return error
     return None
 
@@ -126,8 +126,8 @@ class Finder:
         while True:
             try:
                 book = yield from self._counted(call, held)
-            except MISSING as missing:
-                held.missing(isbn13, missing)
+            except NOT_FOUND_ERRORS as missing:
+                held.hold(isbn13, missing)
                 error = yield from self._decide(held, only_proof=only_proof)
                 if only_proof:
                     raise error or missing from None

@@ -32,7 +32,7 @@ E = TypeVar("E", bound=MediaOpsError)
 
 #: The words of a 404, which the class of its error says: the service's clear ones for a missing book, the documented
 #: ones for the limit, any others, and a web page, which the service never sends.
-CLEAR, LIMIT, FOREIGN, WEB_PAGE = MISSING = (
+CLEAR, LIMIT, FOREIGN, WEB_PAGE = NOT_FOUND_ERRORS = (
     NotFoundError,
     DoubtfulNotFoundError,
     ForeignNotFoundError,

@@ -166,7 +166,7 @@ class EnrichmentAttempt:
         earlier.read(self._enrichment.earlier(), self._log, self._warn)
         if self._enrichment.max_requests is not None:
             isbns = (row.isbn13 for row in self._rows_left() if row.isbn13)
-            new, stale = earlier.plan(isbns, self._budget.left)
+            new, stale = earlier.postpone_beyond(isbns, self._budget.left)
             self._log(
                 f"In no earlier dataset: {counted(new, 'ISBN')}. Looked up too long ago: {stale:,}. "
                 f"max_requests leaves {counted(int(self._budget.left), 'request')} for them."

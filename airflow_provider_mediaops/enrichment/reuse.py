@@ -192,9 +192,9 @@ class EarlierIndex:
         lookup = Lookup(str(isbn), str(isbn), status, book=book, fetched_at=at, reused=True)
         return EarlierLookup(lookup, stays=not may_refresh or self._is_fresh(book is not None, fetched))
 
-    def plan(self, isbns: Iterable[str], requests: float) -> tuple[int, int]:
+    def postpone_beyond(self, isbns: Iterable[str], requests: float) -> tuple[int, int]:
         """
-        Find out what a budget has room for: first new books, then those whose look-up is the oldest.
+        Postpone the look-ups that a budget has no room for: it is for new books first, then for the oldest look-ups.
 
         Return how many books of a list no dataset holds, and how many look-ups are too old.
         """

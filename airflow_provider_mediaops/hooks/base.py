@@ -149,7 +149,7 @@ class ServiceHook(BaseHook):
         """Make the service from the connection's fields; raise InvalidConnectionError for one that cannot be used."""
 
     @abstractmethod
-    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
+    def _test(self, client: Client) -> CallFlow[ConnectionCheck]:
         """
         Make the cheapest request that shows whether the connection works; the client asks each host once.
 
@@ -342,7 +342,7 @@ class ServiceHook(BaseHook):
     def check(self) -> ConnectionCheck:
         """Test the connection, as :meth:`test_connection` does."""
         try:
-            found = self.run(self._probe(self.service.client.probing()))
+            found = self.run(self._test(self.service.client.probing()))
         except MediaOpsError as error:
             found = ConnectionCheck(error.message, works=False)
         finally:

@@ -45,7 +45,7 @@ class BookDatabaseHook(ServiceHook):
     def __init__(self, books_conn_id: str = default_conn_name) -> None:
         super().__init__(books_conn_id)
         self.books_conn_id = self.conn_id
-        #: The plan of the connection.
+        #: The plan of the connection; known once the service is.
         self.plan = "default"
         self._canary: str | None = None
         # It is made with the service, and keeps what it has found out about the base address.
@@ -179,7 +179,7 @@ class BookDatabaseHook(ServiceHook):
         self._finder = Finder(client, self._canary)
         return Service(client, transport_settings(fields), self._finder.ask)
 
-    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
+    def _test(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.books.lookup import prove
 
         works = "The book database answers and accepts the key"

@@ -160,7 +160,7 @@ class SearchClusterHook(ServiceHook):
         )
         return Service(client, transport, measuring(client.ask, self._measure))
 
-    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
+    def _test(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.cluster.api import measuring, probe
 
         # The root page would need neither of the privileges.

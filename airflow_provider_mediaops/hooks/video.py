@@ -104,9 +104,9 @@ class VideoPlatformHook(ServiceHook):
         if delivery and delivery.already_posted:
             return self._found(delivery.already_posted)
         service = yield from self.current_service()
-        posting = service.ask(bulletin.post(self._kind_prefix))
+        sending = service.ask(bulletin.post(self._kind_prefix))
         try:
-            activity = yield from delivery.around(posting) if delivery else posting
+            activity = yield from delivery.around(sending) if delivery else sending
         except UncertainDeliveryError:
             metrics.count("video.posts.uncertain")
             raise
@@ -224,7 +224,7 @@ class VideoPlatformHook(ServiceHook):
             self.conn_id,
         )
 
-    def _probe(self, client: Client) -> CallFlow[ConnectionCheck]:
+    def _test(self, client: Client) -> CallFlow[ConnectionCheck]:
         from airflow_provider_mediaops.video.arguments import SubscriptionQuery
 
         # One unit of quota; an API key may not ask for "mine", and any channel will do for it.

@@ -50,7 +50,7 @@ class ServiceOperator(StoppableTask, BaseOperator):
     _outcome: Mapping[str, Any] | None = None
 
     def __init__(self, **kwargs: Any) -> None:
-        # Of a class without one, Airflow wraps its own, and then takes None for the inlets of a mapped task from there.
+        # Without this constructor, Airflow takes None for the inlets of a mapped task from that of its own class.
         super().__init__(**kwargs)
 
     def _check_known(self) -> None:

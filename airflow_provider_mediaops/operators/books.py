@@ -206,7 +206,8 @@ class EnrichIsbnsOperator(DatasetOperator):
         return super()._attempt(work, staging, isbns=self._listed, **more)
 
     def _items(self, hook: BookDatabaseHook, attempt: EnrichmentAttempt) -> Generator[BatchUpdate, None, None]:
-        hook.run(attempt.start(hook.service.client, hook.plan))
+        client = hook.service.client
+        hook.run(attempt.start(client, hook.plan))
         yield from hook.lookup_batch(attempt.rows(), attempt.options(), resume=attempt.resume, bulk=attempt.bulk)
 
     def _before_deferral(self, work: Enrichment, dataset: Dataset) -> tuple[Enrichment, dict[str, Any]]:

@@ -170,7 +170,7 @@ class Delivery:
         """
         Write the record around each request of a call flow that posts; nothing is sent unless the intent is written.
 
-        The flow emits :class:`NotCarriedOut` after each try that has certainly posted nothing. If another one has
+        The flow emits :class:`NotCarriedOut` after each request that has certainly posted nothing. If another one has
         posted meanwhile, the result is that activity, and :attr:`already_posted` says so.
         """
         intended = False

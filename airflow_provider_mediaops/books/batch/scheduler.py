@@ -24,7 +24,7 @@ from airflow_provider_mediaops.books.api import get_book, get_books
 from airflow_provider_mediaops.books.batch.options import RequestsSpentError
 from airflow_provider_mediaops.books.lookup import send_probe
 from airflow_provider_mediaops.books.models import Book, Lookup
-from airflow_provider_mediaops.books.not_found import MISSING, undecided
+from airflow_provider_mediaops.books.not_found import NOT_FOUND_ERRORS, undecided
 from airflow_provider_mediaops.exceptions import (
     AuthenticationError,
     BadRequestError,
@@ -304,8 +304,8 @@ class LookupScheduler:
         [isbn13] = job.isbns
         try:
             book = yield from self._ask(job, get_book(isbn13))
-        except MISSING as error:
-            self._held.missing(isbn13, error)
+        except NOT_FOUND_ERRORS as error:
+            self._held.hold(isbn13, error)
         else:
             yield from self._found({isbn13: book}, job)
 
@@ -331,7 +331,7 @@ class LookupScheduler:
                 if half >= self._most_at_once:
                     self._bulk_size = min(self._bulk_size, half)
                 self._halve(job)
-            elif isinstance(error, MISSING):
+            elif isinstance(error, NOT_FOUND_ERRORS):
                 # What has worked is there, so that this is the service's word for the limit.
                 why = "It is not known whether that is about bulk requests."
                 raise undecided(error, why, self._held.evidence.canary) from None
@@ -453,16 +453,16 @@ class LookupScheduler:
                 self._put_off(_Job((decision.isbn13,)), decision.error)
             else:
                 self._troubles = 0
-                self._missing(decision.isbn13, None)
+                self._not_found(decision.isbn13, None)
 
-    def _missing(self, isbn13: str, error: str | None) -> None:
+    def _not_found(self, isbn13: str, error: str | None) -> None:
         self._finish(Lookup(isbn13, isbn13, "not_found", error=error, fetched_at=self._date()))
 
     def _end_unasked(self) -> None:
         """End the rows of all books for which no request is left."""
         for decision in self._held.decisions(idle=True):
             if decision.action == "not_found":
-                self._missing(decision.isbn13, None)
+                self._not_found(decision.isbn13, None)
         for waiting in (self._fresh, self._again, self._later):
             waiting.clear()
         for isbn13, pending in list(self._pending.items()):
@@ -483,7 +483,7 @@ class LookupScheduler:
             return
         if lookup.status == "not_found" and not lookup.cause:
             for other in pending.like_it:
-                self._missing(other, _LEFT_OUT)
+                self._not_found(other, _LEFT_OUT)
         else:
             self._names_fewer = self._names_fewer or lookup.status == "found"
             self._ask_again(pending.like_it)

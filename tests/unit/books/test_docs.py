@@ -15,8 +15,8 @@ from airflow_provider_mediaops.books.not_found import (
     CLEAR,
     FOREIGN,
     LIMIT,
-    MISSING,
     MISSING_PROBE,
+    NOT_FOUND_ERRORS,
     WEB_PAGE,
     WELL_KNOWN,
     Meaning,
@@ -88,7 +88,7 @@ def test_page_has_the_meaning_of_the_bodies_of_404s(body: str) -> None:
     actions = tuple(ACTIONS[cell.partition(",")[0]] for cell in rows[body])
 
     for sample in BODIES[body]:
-        with pytest.raises(MISSING) as caught:
+        with pytest.raises(NOT_FOUND_ERRORS) as caught:
             replay(Client(("http://books",), BOOK_RULES).ask(get_book(WELL_KNOWN)), [replied(sample, 404)])
         assert AFTER_PROBE[type(caught.value)] == actions
 

@@ -38,9 +38,9 @@ class Run:
         # That other words have to be tried by so many probes first is a test of its own.
         self.evidence.probes_found = 8
 
-    def missing(self, isbn13: str, error: MediaOpsError) -> None:
+    def hold(self, isbn13: str, error: MediaOpsError) -> None:
         self.held.send()
-        self.held.missing(isbn13, error)
+        self.held.hold(isbn13, error)
 
     def found(self, isbn13: str) -> None:
         self.held.found(isbn13, self.held.send())
@@ -73,7 +73,7 @@ class TestWhatIsConfirmed:
     def test_by_its_words(self, words: str, actions: list[str]) -> None:
         run = Run()
         for action in actions:
-            run.missing(A, WORDS[words])
+            run.hold(A, WORDS[words])
             assert run.decisions(idle=False) == []
             run.found(C)
             [decision] = run.held.decisions(idle=False)
@@ -87,7 +87,7 @@ class TestWhatIsConfirmed:
         run.held.send()
         before = run.held.send()
         for isbn13 in (A, B):
-            run.held.missing(isbn13, WORDS[words])
+            run.held.hold(isbn13, WORDS[words])
 
         run.held.found(C, before)
 
@@ -95,11 +95,11 @@ class TestWhatIsConfirmed:
 
     def test_404_after_the_probe_was_asked_for_needs_another(self) -> None:
         run = Run()
-        run.missing(A, CLEAR)
-        run.missing(B, CLEAR)
+        run.hold(A, CLEAR)
+        run.hold(B, CLEAR)
         run.check()
         asked = run.held.send()
-        run.missing(C, CLEAR)
+        run.hold(C, CLEAR)
 
         run.held.checked(None, asked)
 
@@ -109,11 +109,11 @@ class TestWhatIsConfirmed:
     @pytest.mark.parametrize("error", [LIMIT, FOREIGN, PAGE])
     def test_other_words_never_say_so_once_the_service_has_used_the_clear_ones(self, error: MediaOpsError) -> None:
         run = Run()
-        run.missing(A, CLEAR)
+        run.hold(A, CLEAR)
         run.found(C)
         assert run.decisions() == [(A, "not_found")]
 
-        run.missing(B, error)
+        run.hold(B, error)
 
         later = run.error()
         assert "The service says it otherwise of other books" in str(later)
@@ -127,14 +127,14 @@ class TestWhatIsConfirmed:
     ) -> None:
         run = Run(last_found=C if known_as == "found before" else None)
         if known_as == "found when asked again":
-            run.missing(C, LIMIT)
+            run.hold(C, LIMIT)
             run.found(CANARY)
             assert run.decisions() == [(C, "again")]
             run.found(C)
         else:
             if known_as == "found in this run":
                 run.found(C)
-            run.missing(B, LIMIT)
+            run.hold(B, LIMIT)
             assert run.check() == (CANARY if known_as == "the canary" else C)
             run.checked(LIMIT)
             run.now += 2
@@ -143,10 +143,10 @@ class TestWhatIsConfirmed:
             assert run.decisions() == [(B, "again")]
         run.now += 3_600
 
-        run.missing(A, WORDS[words])
+        run.hold(A, WORDS[words])
         run.found(C)
         assert run.decisions() == [(A, "again")]
-        run.missing(A, WORDS[words])
+        run.hold(A, WORDS[words])
         run.found(C)
 
         later = run.error()
@@ -155,19 +155,19 @@ class TestWhatIsConfirmed:
 
     def test_clear_words_are_believed_although_other_words_are_doubted(self) -> None:
         run = Run()
-        run.missing(B, FOREIGN)
+        run.hold(B, FOREIGN)
         run.found(C)
         assert run.decisions() == [(B, "again")]
         run.found(B)
 
-        run.missing(A, CLEAR)
+        run.hold(A, CLEAR)
         run.found(C)
 
         assert run.decisions() == [(A, "not_found")]
 
     def test_the_well_known_book_alone_is_no_such_proof(self) -> None:
         run = Run(canary=None)
-        run.missing(A, LIMIT)
+        run.hold(A, LIMIT)
         assert run.check() == WELL_KNOWN
         run.checked(LIMIT)
         run.found(C)
@@ -175,7 +175,7 @@ class TestWhatIsConfirmed:
         run.now += 60
 
         for action in ("again", "again", "not_found"):
-            run.missing(B, LIMIT)
+            run.hold(B, LIMIT)
             run.found(C)
             assert run.decisions() == [(B, action)]
 
@@ -183,7 +183,7 @@ class TestWhatIsConfirmed:
 def test_single_404_in_clear_words_is_believed_after_some_seconds_while_others_are_under_way() -> None:
     run = Run()
     run.found(C)
-    run.missing(A, CLEAR)
+    run.hold(A, CLEAR)
     assert run.decisions(idle=False) == []
     assert run.held.wakes_at() == run.now + 5
 
@@ -194,10 +194,10 @@ def test_single_404_in_clear_words_is_believed_after_some_seconds_while_others_a
 
 def test_a_book_that_is_done_is_forgotten_whether_it_was_held_or_asked_for_again() -> None:
     run = Run()
-    run.missing(A, LIMIT)
+    run.hold(A, LIMIT)
     run.found(C)
     assert run.decisions() == [(A, "again")]
-    run.missing(B, LIMIT)
+    run.hold(B, LIMIT)
 
     run.held.forget(A)
     run.held.forget(B)
@@ -210,7 +210,7 @@ class TestWhenAProbeIsAskedFor:
     def test_probe_waits_for_more_404s_but_not_for_long(self, words: str) -> None:
         run = Run()
         for isbn13 in (A, B, C):
-            run.missing(isbn13, WORDS[words])
+            run.hold(isbn13, WORDS[words])
             assert run.check(idle=False) is None
         assert run.held.wakes_at() == run.now + 5
         run.now += 5
@@ -222,7 +222,7 @@ class TestWhenAProbeIsAskedFor:
 class TestTheProbe:
     def test_no_book_is_a_probe_for_itself(self) -> None:
         run = Run()
-        run.missing(CANARY, LIMIT)
+        run.hold(CANARY, LIMIT)
 
         assert run.check() == WELL_KNOWN
 
@@ -233,7 +233,7 @@ class TestTheProbe:
         run = Run(None if kind is Probe.WELL_KNOWN else CANARY, C if kind is Probe.FOUND_BEFORE else None)
         if kind is Probe.FOUND_NOW:
             run.found(C)
-        run.missing(A, LIMIT)
+        run.hold(A, LIMIT)
         best = {Probe.WELL_KNOWN: WELL_KNOWN, Probe.CANARY: CANARY}
         assert run.check() == best.get(kind, C)
 
@@ -246,7 +246,7 @@ class TestTheProbe:
     def test_a_probe_that_was_known_when_it_was_asked_for_speaks_against_no_connection(self) -> None:
         run = Run()
         run.found(C)
-        run.missing(A, FOREIGN)
+        run.hold(A, FOREIGN)
         assert run.check() == C
         # Before its reply comes, another book is found.
         run.found(B)
@@ -258,8 +258,8 @@ class TestTheProbe:
     def test_clear_words_that_were_about_the_limit_are_no_clearer_than_others(self) -> None:
         run = Run()
         run.found(C)
-        run.missing(A, CLEAR)
-        run.missing(B, CLEAR)
+        run.hold(A, CLEAR)
+        run.hold(B, CLEAR)
         assert run.check() == C
         run.checked(CLEAR)
         run.now += 1
@@ -267,14 +267,14 @@ class TestTheProbe:
         run.checked()
         assert run.decisions() == [(A, "again"), (B, "again")]
 
-        run.missing(A, CLEAR)
+        run.hold(A, CLEAR)
         run.found(C)
 
         assert isinstance(run.error(), RateLimitedError)
 
     def test_a_service_that_does_not_answer_leaves_the_key_in_doubt(self) -> None:
         run = Run()
-        run.missing(A, FOREIGN)
+        run.hold(A, FOREIGN)
         run.check()
         run.checked(DOWN)
         assert run.held.doubts_key
@@ -287,14 +287,14 @@ class TestTheProbe:
     def test_after_ten_minutes_without_a_book_the_next_404s_are_not_waited_for_until_one_is_found(self) -> None:
         run = Run()
         for isbn13, seconds in ((A, 600.0), (B, 0.0)):
-            run.missing(isbn13, LIMIT)
+            run.hold(isbn13, LIMIT)
             assert run.check() == CANARY
             run.checked(LIMIT)
             run.now += seconds
             assert isinstance(run.error(), RateLimitedError)
             assert not run.held.doubts_key
         run.found(C)
-        run.missing(A, LIMIT)
+        run.hold(A, LIMIT)
         run.check()
         run.checked(LIMIT)
 
@@ -311,7 +311,7 @@ def test_nothing_is_vouched_for_by_a_catalogue_without_the_well_known_book(
     asked_for: str, error: MediaOpsError, cls: type[MediaOpsError]
 ) -> None:
     run = Run(canary=None)
-    run.missing(asked_for, error)
+    run.hold(asked_for, error)
     assert run.check() == (WELL_KNOWN if asked_for == A else None)
     if asked_for == A:
         run.checked(CLEAR)
