@@ -15,9 +15,11 @@ import time
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from airflow_provider_mediaops.exceptions import MediaOpsError, NotFoundError, TemporaryError
+from airflow_provider_mediaops.json_text import storable
 
 T = TypeVar("T")
 
@@ -36,6 +38,8 @@ _MIN_PAUSE_SECONDS = 1.0
 LATE_SECONDS = 30.0
 # A reading so shortly before the time limit is at the limit: timers and clocks are no more exact.
 _TOLERANCE_SECONDS = 0.1
+# Of the last failure, in an event of a trigger.
+_LONGEST_FAILURE = 500
 
 
 class Waiting(NamedTuple):
@@ -44,6 +48,7 @@ class Waiting(NamedTuple):
     seen: str = ""  # the observed state, for the log; the text stays the same while nothing changes
     within: float | None = None  # the most seconds until the next reading, if the condition may soon be met
     remark: str = ""  # a part of the condition that cannot be observed, for a warning in the log
+    lack: str = ""  # why the reading does not show whether the condition is met; empty if it does
 
 
 class Done(NamedTuple):
@@ -162,6 +167,34 @@ class Progress:
         self.log = log
         self.answered = answered
         self._told: dict[str, object] = {}
+        # A triggerer that restarts, and each poke of a rescheduled task, count anew.
+        self._since = datetime.now(timezone.utc)
+        self._readings = 0
+        self._failed = 0
+        self._last_failure = ""
+
+    def count(self, failure: str = "") -> None:
+        """Count a reading, and with the reason one that does not show whether the condition is met."""
+        self._readings += 1
+        if failure:
+            self._failed += 1
+            self._last_failure = failure
+
+    @property
+    def none_worked(self) -> bool:
+        """Whether no reading has shown whether the condition is met."""
+        return self._failed == self._readings
+
+    @property
+    def failed_readings(self) -> str:
+        """How many readings have failed, since when, and why the last one did, in words; empty if none has."""
+        if not self._failed:
+            return ""
+        how_many = (
+            "no reading worked" if self.none_worked else f"{self._failed:,} of {self._readings:,} readings failed"
+        )
+        last = storable(self._last_failure, _LONGEST_FAILURE)
+        return f"{how_many} since {self._since:%Y-%m-%d %H:%M:%S} UTC. The last error: {last}"
 
     def tell(self, about: str, state: object, level: int, sentence: str) -> None:
         """Log a sentence about something, unless its state is empty, or the one that was told last."""
@@ -208,22 +241,26 @@ def wait(
             outcome = judge((yield from readings(min(pause, term.left), term.deadline)))
         except NoTurnError as error:
             pause = min(error.retry_after or term.left, term.left)
+            progress.count(error.message)
             progress.tell("state", "no turn", logging.INFO, f"Waiting {pause:.0f} s: {error.message}")
         except Exception as error:
             if not lets_wait(error, pace, progress):
                 raise
             if isinstance(error, MediaOpsError):
                 asked, level, reason = error.retry_after, logging.WARNING, error.message
+                progress.count(reason)
                 failed = judge(None)
                 within = failed.within if isinstance(failed, Waiting) else None
             else:
                 # The judge may be what failed.
                 asked, level, reason = None, logging.ERROR, f"an unexpected error:\n{_traceback_of(error)}"
+                progress.count(f"an unexpected {type(error).__name__}")
             pause = min(pace.after_failure(term.elapsed, asked, within), term.left)
             # Once per kind of error: a service that is down for hours would fill the log.
             progress.tell("state", type(error), level, f"Trying again in {pause:.0f} s: {reason}")
         else:
             progress.tell("remark", outcome.remark, logging.WARNING, outcome.remark)
+            progress.count("" if isinstance(outcome, Done) else outcome.lack)
             if isinstance(outcome, Done):
                 # What follows may fail, and wait again.
                 progress.tell("success", outcome.seen, logging.INFO, f"Seen: {outcome.seen}")

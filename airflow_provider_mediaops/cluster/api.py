@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -29,8 +30,8 @@ T = TypeVar("T")
 _JSON = {"Accept": "application/json"}
 # The maximum number of failed nodes in a message.
 _MOST_FAILURES = 20
-# Each node's section of a report begins so, in every version.
-_SECTION = b":::"
+# Each node's section of a report begins so, on a line of its own, in every version.
+_SECTION = re.compile(rb"^[ \t]*:::[ \t]*[{\[]", re.MULTILINE)
 #: The pause between two readings of counters: the servers measure once a second, and return the same until then.
 BETWEEN_SECONDS = 1.1
 # The measures for which counters are read.
@@ -78,7 +79,7 @@ def _read_text(query: HotThreadsQuery, request: Request, response: Response) -> 
     # The content type counts for nothing: some servers and proxies label the text as JSON, or not at all.
     if looks_like_html(response):
         raise InvalidReplyError("The reply is a web page where a plain-text report was expected.")
-    if _SECTION not in response.body:
+    if not _SECTION.search(response.body):
         raise InvalidReplyError("The reply is no report of hot threads: no line begins a node's section.")
     return response.text
 

@@ -44,7 +44,7 @@ class CpuWatch(Watch):
     # Seconds for which each reading must be at or above it; 0 takes a single reading.
     sustained_for: float = 0.0
     nodes: str | Sequence[str] | None = None  # ids or names, in a list or in one text with commas; None for all
-    require: str = "any"  # or ``all``: all nodes must be at or above it at the same time
+    require: str = "any"  # or ``all``: all nodes must be at or above it at the same time, and the CPU of each known
     reading_interval: float = 10.0  # the most seconds between two readings while nodes are hot
 
     may_return: ClassVar[bool] = True
@@ -89,16 +89,32 @@ class CpuWatch(Watch):
 
     def seen(self, stats: NodeStats) -> str:
         """Return the state of nodes that are not hot, in words that stay the same while nothing changes."""
-        silent = [node.label for node in stats.nodes if node.percent is None]
-        if len(silent) == len(stats.nodes):
+        if all(node.percent is None for node in stats.nodes):
             if stats.measure == "auto":
                 return "no node reports its CPU"
             return f"no node reports its CPU by cpu_measure={stats.measure}, as the connection asks"
         which = "no node's CPU is" if self.require == "any" else "not all nodes have their CPU"
-        unknown = f"; not known of {listed(silent, _NAMED)}" if silent else ""
-        return f"{which} at {self.limit}{unknown}"
+        silent = _silent(stats)
+        return f"{which} at {self.limit}{silent and '; '}{silent}"
 
-    def unknown(self, stats: NodeStats) -> str:
+    def lack(self, stats: NodeStats) -> str:
+        """Return why a reading does not show whether the nodes are hot; empty if it does."""
+        known = [node.percent for node in stats.nodes if node.percent is not None]
+        if not known:
+            return self.seen(stats)
+        # A single node that is not hot answers for all.
+        return "" if self.require == "any" or min(known) < self.threshold else self._missing(stats)
+
+    def remark(self, stats: NodeStats) -> str:
+        """Return a warning of nodes that are missing in a reading; empty if none is."""
+        missing = self._missing(stats) if self.require == "all" else self._absent(stats)
+        so = ", so require=all is not met" if self.require == "all" else ""
+        return f"Only some of the nodes are watched{so}: {missing}." if missing else ""
+
+    def _missing(self, stats: NodeStats) -> str:
+        return "; ".join(filter(None, (self._absent(stats), _silent(stats))))
+
+    def _absent(self, stats: NodeStats) -> str:
         """Return how many nodes did not answer, and which of the requested ones; empty if none is missing."""
         unknown = listed(stats.unknown(node_list(self.nodes)), _NAMED)
         if not stats.failed:
@@ -106,6 +122,11 @@ class CpuWatch(Watch):
         # One that failed has an id in its failure at best, so it looks like one that does not exist.
         absent = f"; not in its reply: {unknown}" if unknown else ""
         return f"the cluster gave no statistics of {counted(stats.failed, 'node')}{absent}"
+
+
+def _silent(stats: NodeStats) -> str:
+    silent = [node.label for node in stats.nodes if node.percent is None]
+    return f"not known of {listed(silent, _NAMED)}" if silent else ""
 
 
 class Spike(NamedTuple):
@@ -146,18 +167,17 @@ class Streaks:
         within = self.pause(now) if self.running else None
         if stats is None:
             return Waiting(within=within)
-        unknown = watch.unknown(stats)
-        remark = f"Only some of the nodes are watched: {unknown}." if unknown else ""
+        remark, lack = watch.remark(stats), watch.lack(stats)
         if hot:
             metrics.count("cluster.spikes")
             by_name = sorted(f"{node.label} ({node.measured_in})" for node in hot)
             seen = f"CPU at {watch.threshold:g} % or more: {listed(by_name, _NAMED)}"
             return Done(Spike(tuple(hot), stats), remark, seen)
         if within is None:
-            return Waiting(watch.seen(stats), None, remark)
+            return Waiting(watch.seen(stats), None, remark, lack)
         # Two readings that are minutes apart would prove no streak.
         seen = f"the CPU is at {watch.threshold:g} % or more, but not yet for {watch.sustained_for:g} s"
-        return Waiting(seen, within, remark)
+        return Waiting(seen, within, remark, lack)
 
     @property
     def running(self) -> bool:
@@ -175,7 +195,9 @@ class Streaks:
         hot = {node.node_id: node for node in known if (node.percent or 0.0) >= self.watch.threshold}
         if self.watch.require == "any":
             return {node.node_id: [node] if node.node_id in hot else [] for node in known}
-        return {_TOGETHER: list(hot.values()) if len(hot) == len(known) else []} if known else {}
+        if self.watch.lack(stats):
+            return {}
+        return {_TOGETHER: list(hot.values()) if len(hot) == len(known) else []}
 
 
 class Hysteresis(Streaks):

@@ -67,13 +67,14 @@ class CaptureHotThreadsOperator(ServiceOperator):
         captures at once.
     :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
         reading suffices, which may be a short peak.
-    :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
+    :param require: ``any``: one node suffices; ``all``: all nodes at the same time, and the CPU of each must be known.
     :param poll_interval: the time between two readings, in seconds or as a ``timedelta``; at most ten seconds while
         nodes are hot, but not yet for ``sustained_for``.
     :param wait_timeout: how long to wait, in seconds or as a ``timedelta``; None for ``[sensors] default_timeout``.
     :param on_timeout: what to do after ``wait_timeout`` without a spike: ``skip`` skips the task; ``fail`` fails it
         without retries, as a sensor's timeout does; ``capture`` captures all of the nodes, hot or not. If there was a
-        spike, but no capture of it worked, the task fails with the last error and is retried.
+        spike, but no capture of it worked, the task fails with the last error and is retried. The same holds
+        if no reading gave the CPU; with ``capture``, only if the last capture fails, too.
     :param captures: how many captures are taken of one spike, so that they can be compared.
     :param every: the time from one capture to the next, in seconds or as a ``timedelta``.
     :param formats: the files to write: any of ``txt``, ``json``, ``folded``, ``kinds`` and ``html``, in a list or in
@@ -235,12 +236,15 @@ class CaptureHotThreadsOperator(ServiceOperator):
                 f"Nodes ran hot within wait_timeout={limit:g} s, but none of {outcome['failure_count']} captures "
                 f"worked. The last error: {failures[-1]['message']}"
             )
+        # Triggers of older versions do not tell.
+        failed_readings = outcome.get("failed_readings", "")
+        if outcome.get("no_reading_worked"):
+            raise TemporaryError(f"The CPU is not known within wait_timeout={limit:g} s: {failed_readings}")
         watch = plan.watch
         long = f" for {watch.sustained_for:g} s" if watch and watch.sustained_for else ""
         what = f"No spike in wait_timeout={limit:g} s: the CPU was not at {self.when_cpu_above} % or more{long}"
-        if plan.on_timeout == "skip":
-            raise AirflowSkipException(f"{what}.")
-        raise AirflowSensorTimeout(f"{what}.")
+        what += f"; {failed_readings}" if failed_readings else "."
+        raise AirflowSkipException(what) if plan.on_timeout == "skip" else AirflowSensorTimeout(what)
 
     def _lineage(self, outcome: Mapping[str, Any] | None) -> TaskLineage:
         from airflow_provider_mediaops.lineage import capture_lineage

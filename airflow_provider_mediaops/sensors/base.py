@@ -146,11 +146,11 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
         """Return the trigger's result, or raise its typed error."""
-        from airflow_provider_mediaops.triggers.base import value_of
+        from airflow_provider_mediaops.triggers.base import failed_readings_of, value_of
 
         found = value_of(event)
         if found is None:
-            raise self._timed_out()
+            raise self._timed_out(failed_readings_of(event))
         return found
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -198,11 +198,12 @@ class ServiceSensor(StoppableTask, BaseSensorOperator):
 
     def _result(self, watch: Watch, outcome: Done | None) -> Any:
         if outcome is None:
-            raise self._timed_out()
+            raise self._timed_out(self._progress.failed_readings)
         return watch.result(outcome.value)
 
-    def _timed_out(self) -> AirflowSensorTimeout:
-        return AirflowSensorTimeout(f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s.")
+    def _timed_out(self, failed_readings: str = "") -> AirflowSensorTimeout:
+        what = f"Sensor has timed out; it found nothing within its timeout of {self.timeout:g} s"
+        return AirflowSensorTimeout(f"{what}; {failed_readings}" if failed_readings else f"{what}.")
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ class ClusterCpuSensor(ServiceSensor):
     :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
         reading suffices, which may be a short peak.
     :param nodes: ids or names of the nodes to look at, in a list or in one text with commas; None or ``_all`` for all.
-    :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
+    :param require: ``any``: one node suffices; ``all``: all nodes at the same time, and the CPU of each must be known.
     :param reading_interval: the most seconds between two readings while nodes are hot, or a ``timedelta``.
     :param cluster_conn_id: the connection's id.
     :param kwargs: those of :class:`~airflow_provider_mediaops.sensors.base.ServiceSensor`.

@@ -46,6 +46,7 @@ MAX_ARGUMENTS_BYTES = 48_000
 _SLACK_SECONDS = 60.0
 # Of the events: a task may resume with another version of the provider than its trigger had.
 _VERSION = 1
+_FAILED_READINGS = "failed_readings"
 
 
 @contextmanager
@@ -160,6 +161,7 @@ class WatchTrigger(TaskTrigger):
         self.deadline = deadline
         self.first_reading = first_reading
         self.answered = answered
+        self._failed_readings = ""
 
     async def _result(self) -> Any:
         with reading_row():
@@ -173,7 +175,15 @@ class WatchTrigger(TaskTrigger):
         async with self._readings(watch) as (hook, readings):
             judge = watch.judge(monotonic)
             outcome = await hook.arun(wait(readings, judge, pace, progress, term, first_pause=pause))
-        return watch.result(outcome.value) if isinstance(outcome, Done) else None
+        if isinstance(outcome, Done):
+            return watch.result(outcome.value)
+        self._failed_readings = progress.failed_readings
+        return None
+
+    async def _payload(self) -> dict[str, Any]:
+        payload = await super()._payload()
+        # Beside the value: a task of an older version reads that only.
+        return payload | ({_FAILED_READINGS: self._failed_readings} if self._failed_readings else {})
 
     @asynccontextmanager
     async def _readings(self, watch: Watch) -> AsyncIterator[tuple[ServiceHook, Readings[Any]]]:
@@ -253,3 +263,8 @@ def value_of(event: object) -> Any:
         raise error_from_dict(error)
     version = fields.get("version")
     raise InvalidReplyError(f"The trigger sent an event that this version of the provider cannot read ({version=}).")
+
+
+def failed_readings_of(event: object) -> str:
+    """Return how many readings of a trigger's wait failed, in words; empty if none did, or it does not tell."""
+    return str(event.get(_FAILED_READINGS) or "") if isinstance(event, dict) else ""

@@ -144,7 +144,7 @@ class HighCpuTrigger(BaseEventTrigger):
     :param sustained_for: for how long every reading must be so high, in seconds or as a ``timedelta``; with 0, one
         reading suffices, which may be a short peak.
     :param nodes: ids or names of the nodes to read, in a list or in one text with commas; None for all.
-    :param require: ``any``: one node suffices; ``all``: all nodes at the same time.
+    :param require: ``any``: one node suffices; ``all``: all nodes at the same time, and the CPU of each must be known.
     :param poll_interval: seconds between two readings.
     :param reading_interval: the maximum seconds between two readings while nodes are hot, but not yet for long enough.
     :param clear_below: CPU in percent below which a spike is over; None for the threshold.

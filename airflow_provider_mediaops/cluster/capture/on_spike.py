@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def capture_when_hot(
     while True:
         done = yield from wait(readings, judge, pace, progress, term, first_pause=pause)
         if not isinstance(done, Done):
-            return (yield from _at_the_limit(series))
+            return (yield from _at_the_limit(series, progress))
         spike: Spike = done.value
         query, stats = _limited(plan.query, spike, log)
         try:
@@ -88,16 +89,18 @@ def capture_when_hot(
             sentence = f"The capture of {nodes} failed, and the wait continues: {error.message}"
             progress.tell("state", (type(error), nodes), logging.WARNING, sentence)
             if not term.left:
-                return (yield from _at_the_limit(series))
+                return (yield from _at_the_limit(series, progress))
         else:
             return (yield from series.take_from(2, query))
 
 
-def _at_the_limit(series: _Series) -> CallFlow[dict[str, Any]]:
+def _at_the_limit(series: _Series, progress: Progress) -> CallFlow[dict[str, Any]]:
     series.timed_out = True
+    failed = progress.failed_readings
     if series.plan.on_timeout != "capture":
-        return series.outcome()
-    series.log(logging.WARNING, "The time limit has come without a spike: capturing anyway.")
+        return {**series.outcome(), "no_reading_worked": progress.none_worked, "failed_readings": failed}
+    why_not = f"; {failed}" if failed else "."
+    series.log(logging.WARNING, f"The time limit has come without a spike: capturing anyway{why_not}")
     return (yield from series.take_from(1, series.plan.query))
 
 
@@ -187,6 +190,11 @@ class _Series:
                     raise
                 self.note(error, each)
                 self.log(logging.WARNING, f"Capture {which} failed: {error.message}")
+            except OSError:
+                # The page of those there are may still fit; the first error says what happened.
+                with suppress(OSError):
+                    yield Blocking(self.files.finish)
+                raise
         yield Blocking(self.files.finish)
         return self.outcome()
 

@@ -144,6 +144,11 @@ class TestHotThreadsReply:
         text = answer(hot_threads(HotThreadsQuery()), Response(200, {}, body))
         assert text.encode("utf-8", "surrogateescape") == body
 
+    @pytest.mark.parametrize("header", ["::: {n}", "::: [n][id][h][inet[/10.0.0.1:9300]]", ":::{n}", "  :::  {n}"])
+    def test_section_of_any_version_makes_a_report(self, header: str) -> None:
+        text = f"odd first line\r\n{header}\r\n"
+        assert answer(hot_threads(HotThreadsQuery()), replied(text)) == text
+
     def test_text_that_only_begins_like_json_is_text(self) -> None:
         text = "{node-1} is cut off\n::: {node-2}"
         assert answer(hot_threads(HotThreadsQuery()), replied(text)) == text
@@ -154,6 +159,9 @@ class TestHotThreadsReply:
             ("\n<!DOCTYPE html><html><body>Sign in</body></html>", "a web page"),
             ('{"error": {"type": "odd"}, "status": 200}', "no report of hot threads"),
             ("upstream connect error or disconnect/reset before headers.", "no report of hot threads"),
+            ("maintenance ::: please wait", "no report of hot threads"),
+            ("::: maintenance :::", "no report of hot threads"),
+            ('{"error": "blocked by ::: {policy}"}', "no report of hot threads"),
             ("", "empty"),
             ("  \n", "empty"),
         ],

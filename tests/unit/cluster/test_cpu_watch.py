@@ -99,9 +99,9 @@ class TestOneReading:
             }
         ]
 
-    def test_all_means_all_that_tell_their_cpu(self) -> None:
+    def test_all_are_hot_only_where_all_are_known_to_be(self) -> None:
         watch = CpuWatch(85, require="all")
-        assert Waited(watch, {**BOTH_HOT, "node-3": UNKNOWN}, one_poke=True).nodes == ["node-1", "node-2"]
+        assert Waited(watch, BOTH_HOT, one_poke=True).nodes == ["node-1", "node-2"]
         assert not Waited(watch, FIRST_HOT, one_poke=True).nodes
 
     @pytest.mark.parametrize("require", ["any", "all"])
@@ -122,6 +122,24 @@ STREAKS: dict[str, tuple[dict[str, Any], list[Any], list[float], list[str]]] = {
     "two nodes in turn are none": (LONG, [*[FIRST_HOT, SECOND_HOT] * 3, NONE_HOT], [10] * 6, []),
     "the first node that is hot for long enough ends it": (SHORT, [FIRST_HOT, *[BOTH_HOT] * 2], [10, 10], ["node-1"]),
     "all have to be hot at the same time": (SHORT | ALL, [BOTH_HOT, FIRST_HOT], [10], []),
+    "a node that gives no figure breaks no streak of all": (
+        SHORT | ALL,
+        [BOTH_HOT, {"node-1": HOT, "node-2": UNKNOWN}, BOTH_HOT],
+        [10, 10],
+        ["node-1", "node-2"],
+    ),
+    "a node that gives no figure makes no streak of all": (
+        SHORT | ALL,
+        [BOTH_HOT, *[{"node-1": HOT, "node-2": UNKNOWN}] * 2],
+        [10, 10],
+        [],
+    ),
+    "a node that is cool breaks the streak of all whatever is known of the others": (
+        SHORT | ALL,
+        [BOTH_HOT, {"node-1": COOL, "node-2": UNKNOWN}],
+        [10],
+        [],
+    ),
     "all are hot for long enough": (SHORT | ALL, [BOTH_HOT] * 3, [10, 10], ["node-1", "node-2"]),
     "an unknown reading neither breaks nor makes it": (SHORT, [ONE_HOT, ONE_UNKNOWN, ONE_HOT], [10, 10], ["node-1"]),
     "a node that left the reply is unknown": (SHORT, [FIRST_HOT, {"node-2": COOL}, FIRST_HOT], [10, 10], ["node-1"]),

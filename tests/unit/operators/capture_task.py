@@ -53,15 +53,15 @@ class Task:
         arguments = {"task_id": "capture", "destination": str(self.destination), **self._arguments}
         return CaptureHotThreadsOperator(deferrable=deferrable, **arguments)
 
-    def run(self, cpu: list[Response], reports: list[Response] | None = None) -> dict[str, Any]:
-        """Run it to its end at such a cluster."""
-        return self.run_at(Cluster(cpu, reports or [REPORT]))
+    def run(self, cpu: list[Response], reports: list[Response] | None = None, **fields: Any) -> dict[str, Any]:
+        """Run it to its end at such a cluster, with a connection of these fields."""
+        return self.run_at(Cluster(cpu, reports or [REPORT]), **fields)
 
-    def run_at(self, cluster: Cluster) -> dict[str, Any]:
+    def run_at(self, cluster: Cluster, **fields: Any) -> dict[str, Any]:
         """Run it to its end at this cluster."""
         self.cluster = cluster
         with Loopback(self.cluster) as server:
-            self._supervisor.connect("mediaops_cluster_default", connection(server.base))
+            self._supervisor.connect("mediaops_cluster_default", connection(server.base, **fields))
             if self._form == "triggerer":
                 return in_triggerer(self.make(), self.context)
             result: dict[str, Any] = self.make().execute(self.context)

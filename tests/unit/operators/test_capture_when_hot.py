@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from datetime import timedelta
 from html import unescape
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_provider_mediaops.exceptions import TemporaryError
+from airflow_provider_mediaops.exceptions import StorageError, TemporaryError
 from airflow_provider_mediaops.operators.cluster import CaptureHotThreadsOperator
+from airflow_provider_mediaops.triggers.cluster import CaptureHotThreadsTrigger
 from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
 from tests.airflow_names import TaskDeferred
+from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback
 from tests.unit.operators.capture_task import COOL, DOWN, FORMS, HOT, REPORT, Cluster, Task
-from tests.unit.search_cluster import connection, node_id, report
+from tests.unit.search_cluster import connection, node_id, replied, report, stats
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from tests.unit.conftest import Supervisor
 
 
+# Of a cluster whose connection asks for a measure that its nodes do not have.
+SILENT = replied(stats({"node-1": 95}))
 NO_WAIT: dict[str, Any] = {"when_cpu_above": None, "poll_interval": 30, "wait_timeout": None}
 
 
@@ -188,6 +193,37 @@ class TestBothForms:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
+    @pytest.mark.parametrize(
+        ("answer", "error"), [(DOWN, "no master"), (SILENT, "no node reports its CPU by cpu_measure=cgroup, as the")]
+    )
+    def test_cpu_that_nobody_could_read_is_no_calm(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, *, on_timeout: str, answer: Response, error: str
+    ) -> None:
+        task = Task(tmp_path, supervisor, form, on_timeout=on_timeout, wait_timeout=0.1)
+        known = r"The CPU is not known within wait_timeout=0\.1 s: no reading worked since 20\d\d-[-\d]{5} [:\d]{8} UTC"
+        with pytest.raises(TemporaryError, match=f"^{known}. The last error: .*{error}"):
+            task.run([answer], cpu_measure="cgroup")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_skip_says_how_many_readings_failed(self, tmp_path: Path, supervisor: Supervisor, form: str) -> None:
+        # As below: a busy machine may make no second reading.
+        for wait_timeout in (0.3, 3, 30, 240):
+            task = Task(tmp_path, supervisor, form, wait_timeout=wait_timeout)
+            with pytest.raises(AirflowSkipException, match=r"the CPU was not at 85 % or more[.;]") as skipped:
+                task.run([COOL, DOWN])
+            if len(task.cluster.asked) > 1:
+                break
+        assert re.search(r"; \d of \d readings failed since .* UTC\. The last error: .*no master", str(skipped.value))
+
+    def test_capture_at_the_time_limit_is_taken_though_nobody_could_read_the_cpu(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = log_lines(monkeypatch, CaptureHotThreadsOperator if form == "worker" else CaptureHotThreadsTrigger)
+        task = Task(tmp_path, supervisor, form, on_timeout="capture", wait_timeout=0.1)
+        assert task.run([DOWN])["timed_out"]
+        assert any("capturing anyway; no reading worked since" in line for line in lines)
+
+    @pytest.mark.parametrize("on_timeout", ["skip", "fail"])
     def test_spike_that_could_not_be_captured_is_no_calm(
         self, tmp_path: Path, supervisor: Supervisor, form: str, on_timeout: str
     ) -> None:
@@ -200,3 +236,21 @@ class TestBothForms:
                 break
         assert isinstance(failed.value, TemporaryError)
         assert re.search(r"none of [1-9]\d* captures worked. The last error: .*no master", str(failed.value))
+
+    @pytest.mark.parametrize("page_fits", [True, False])
+    def test_full_disk_ends_a_series_and_what_was_captured_is_on_the_page(
+        self, tmp_path: Path, supervisor: Supervisor, form: str, monkeypatch: pytest.MonkeyPatch, *, page_fits: bool
+    ) -> None:
+        def write(path: Path, content: bytes) -> None:
+            if path.name == "hot.2.json" or (path.name == "hot.html" and not page_fits):
+                raise OSError(errno.ENOSPC, f"no space for {path.name}")
+            path.write_bytes(content)
+
+        monkeypatch.setattr("airflow_provider_mediaops.cluster.capture.files.write_whole", write)
+        task = Task(tmp_path, supervisor, form, captures=3, every=0.01)
+        with pytest.raises((OSError, StorageError), match=r"no space for hot\.2\.json"):
+            task.run([HOT])
+        assert not list(tmp_path.glob("hot.3.*"))
+        assert (tmp_path / "hot.html").exists() == page_fits
+        if page_fits:
+            assert "opensearch[node-1][search][T#1]" in (tmp_path / "hot.html").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,17 +12,21 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_mediaops.exceptions import InvalidArgumentError
 from airflow_provider_mediaops.sensors.cluster import ClusterCpuSensor
-from airflow_provider_mediaops.version_compat import AirflowSkipException
+from airflow_provider_mediaops.triggers.cluster import CpuSensorTrigger
+from airflow_provider_mediaops.version_compat import AirflowSensorTimeout, AirflowSkipException
+from tests.unit.log_lines import log_lines
 from tests.unit.loopback import Loopback, answering
 from tests.unit.permanent import permanent
-from tests.unit.search_cluster import connection, http, node_id, replied, stats
+from tests.unit.search_cluster import connection, error, http, node_id, replied, stats
 from tests.unit.sensor_forms import FORMS, run
 
 if TYPE_CHECKING:
     from airflow_provider_mediaops.http.exchange import Response
     from tests.unit.conftest import Supervisor
 
-HOT, COOL = replied(stats({"node-1": 95, "node-2": 90})), replied(stats({"node-1": 5, "node-2": 90}))
+HOT, COOL = replied(stats({"node-1": 95, "node-2": 90})), replied(stats({"node-1": 5, "node-2": 5}))
+SILENT = replied(stats({"node-1": None}))
+DOWN = replied(error(503, "master_not_discovered_exception", "no master"), 503)
 
 
 def wait(supervisor: Supervisor, form: str, *answers: Response, **arguments: Any) -> Any:
@@ -30,7 +35,7 @@ def wait(supervisor: Supervisor, form: str, *answers: Response, **arguments: Any
         supervisor.connect("mediaops_cluster_default", connection(server.base))
 
         def make(**form: Any) -> ClusterCpuSensor:
-            return ClusterCpuSensor(task_id="watch", poke_interval=0.01, timeout=20, **arguments, **form)
+            return ClusterCpuSensor(task_id="watch", poke_interval=0.01, **{"timeout": 20, **arguments}, **form)
 
         found = run(make, form)
         # One session serves all looks of a process.
@@ -46,6 +51,43 @@ class TestEveryForm:
             {"node_id": node_id("node-1"), "name": "node-1", "host": "node-1.example", "percent": 95.0, "source": "os"}
         ]
         assert json.loads(json.dumps(found)) == found
+
+    @pytest.mark.parametrize(
+        ("partly", "warning"),
+        [
+            (stats({"node-1": 95}, failures=("node-2 timed out",)), "the cluster gave no statistics of 1 node"),
+            (stats({"node-1": 95, "node-2": None}), "not known of node-2"),
+            (stats({"node-1": 95}), "the cluster knows no node node-2"),
+        ],
+        ids=["failed", "no figure", "left"],
+    )
+    def test_one_hot_node_is_not_all_while_nothing_is_known_of_another(
+        self, supervisor: Supervisor, form: str, partly: Any, warning: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lines = [log_lines(monkeypatch, kind) for kind in (ClusterCpuSensor, CpuSensorTrigger)]
+        found = wait(supervisor, form, replied(partly), HOT, threshold=85, require="all", nodes="node-1,node-2")
+        assert [node["name"] for node in found] == ["node-1", "node-2"]
+        (told,) = {line for line in chain(*lines) if line.startswith("WARNING")}
+        assert f"Only some of the nodes are watched, so require=all is not met: {warning}" in told
+
+    @pytest.mark.parametrize(
+        ("flag", "kind"), [({}, AirflowSensorTimeout), ({"soft_fail": True}, AirflowSkipException)]
+    )
+    @pytest.mark.parametrize(
+        ("answer", "failed"),
+        [
+            (DOWN, "; no reading worked since .* UTC. The last error: .*no master.*"),
+            (SILENT, "; no reading worked since .* UTC. The last error: no node reports its CPU"),
+            (COOL, "."),
+        ],
+        ids=["down", "no figure", "cool"],
+    )
+    def test_timeout_says_what_no_reading_could_tell(
+        self, supervisor: Supervisor, form: str, *, answer: Response, failed: str, flag: Any, kind: Any
+    ) -> None:
+        with pytest.raises(kind, match=f"found nothing within its timeout of 0.1 s{failed}$"):
+            # With sustained_for, the triggerer makes all of the readings.
+            wait(supervisor, form, answer, timeout=0.1, sustained_for=0.05, **flag)
 
     @pytest.mark.parametrize("wrong", [{"threshold": 850}, {"nodes": ""}, {"cluster_conn_id": " "}])
     @pytest.mark.parametrize("flag", [{}, {"silent_fail": True}])

@@ -367,7 +367,9 @@ def test_a_capture_decides_as_the_sensor_does(
     watched = sensor("cluster", sustained_for=sustained_for)
     expected = live("cluster", script, lambda world: in_form(watched, world, "poke"))
     found = live("cluster", script, captured)
-    assert found[0] == expected[0] == verdict
+    assert expected[0] == verdict
+    # A sensor's timeout is Airflow's; a capture that knows nothing of the CPU does not say that there was no spike.
+    assert found[0] == ("retried" if world == "down for ever" else verdict)
     assert waits_of(found[2]) == waits_of(expected[2])
     assert found[1] == pytest.approx(expected[1], abs=1)
 
