@@ -73,8 +73,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
     :param wait_timeout: how long to wait, in seconds or as a ``timedelta``; None for ``[sensors] default_timeout``.
     :param on_timeout: what to do after ``wait_timeout`` without a spike: ``skip`` skips the task; ``fail`` fails it
         without retries, as a sensor's timeout does; ``capture`` captures all of the nodes, hot or not. If there was a
-        spike, but no capture of it worked, the task fails with the last error and is retried. The same holds
-        if no reading gave the CPU; with ``capture``, only if the last capture fails, too.
+        spike, but no capture of it worked, the task fails with the last error and is retried; so does a task that skips
+        or fails if no reading gave the CPU.
     :param captures: how many captures are taken of one spike, so that they can be compared.
     :param every: the time from one capture to the next, in seconds or as a ``timedelta``.
     :param formats: the files to write: any of ``txt``, ``json``, ``folded``, ``kinds`` and ``html``, in a list or in
@@ -236,9 +236,8 @@ class CaptureHotThreadsOperator(ServiceOperator):
                 f"Nodes ran hot within wait_timeout={limit:g} s, but none of {outcome['failure_count']} captures "
                 f"worked. The last error: {failures[-1]['message']}"
             )
-        # Triggers of older versions do not tell.
-        failed_readings = outcome.get("failed_readings", "")
-        if outcome.get("no_reading_worked"):
+        failed_readings = outcome["failed_readings"]
+        if outcome["no_reading_worked"]:
             raise TemporaryError(f"The CPU is not known within wait_timeout={limit:g} s: {failed_readings}")
         watch = plan.watch
         long = f" for {watch.sustained_for:g} s" if watch and watch.sustained_for else ""

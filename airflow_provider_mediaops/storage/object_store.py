@@ -36,6 +36,8 @@ _BLOCK_BYTES = 1024 * 1024
 _BLOCKS_AT_ONCE = 32
 # A larger file is sent in several requests. S3 takes 10,000 parts of at least 5 MB.
 _PART_BYTES = 16 * 1024 * 1024
+#: In the place of the version that is replaced: whatever is there.
+ANY = "*"
 # What S3 and its like reply if they know no conditions.
 _UNKNOWN_CODES = {"NotImplemented", "501"}
 # The codes of S3 and Azure for a condition that does not hold; the client of Google raises FileExistsError.
@@ -142,13 +144,13 @@ class StoreBackend(StoreFolder):
         return part
 
     def _write(self, target: str, part: ByteRange) -> None:
-        """Write a part of a local file to an object, without a condition."""
+        """Write a segment."""
         if part.end - part.start <= _PART_BYTES:
             self._fs.pipe_file(target, part.read())
             return
         with closing(ScratchFile()) as file:
             file.write(part.blocks())
-            self._fs.put_file(str(file.open_path), target)
+            self._write_if(target, file, ANY)
 
     def load(self, folder: str, names: Sequence[str]) -> Iterator[tuple[str, ByteRange]]:
         """Download objects of a log, and yield where each can be read; empty ones, such as claims, are left out."""
@@ -207,7 +209,7 @@ class StoreBackend(StoreFolder):
                 self._check(replaces, error)
                 raise
         self._check(replaces)
-        self._write(target, new.content)
+        self._write_if(target, new, ANY)
         return self._own_version(new)
 
     def _check(self, replaces: Version | None, cause: Exception | None = None) -> None:
@@ -237,18 +239,18 @@ def conditional_write(fs: Any) -> Callable[[str, NewFile, str | None], str]:
     """
     Return the function that writes an object if it is of one version; it raises NotImplementedError if it cannot.
 
-    It takes the path, the content, and the version; None for no object at all. It returns the new version, which is
-    empty if the reply does not say it.
+    It takes the path, the content, and the version: None for no object at all, :data:`ANY` for whatever is there. It
+    returns the new version, which is empty if the reply does not say it. A large file is not held in memory.
     """
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
     writes = {"s3": _write_s3, "abfs": _write_azure, "gs": _write_google}
-    return partial(next((write for name, write in writes.items() if name in protocols), _write_none), fs)
+    return partial(next((write for name, write in writes.items() if name in protocols), _write_other), fs)
 
 
 def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     bucket, key, *_ = fs.split_path(path)
     target = {"Bucket": bucket, "Key": key}
-    condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": f'"{tag}"'}
+    condition = {} if tag == ANY else {"IfNoneMatch": "*"} if tag is None else {"IfMatch": f'"{tag}"'}
     if new.size <= _PART_BYTES:
         return content_tag(fs.call_s3("put_object", Body=new.content.read(), **target, **condition))
     # The client's own upload in parts drops the condition and the reply.
@@ -267,8 +269,8 @@ def _write_s3(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
 
 
 def _write_azure(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
-    condition: dict[str, Any] = {"mode": "create"}
-    if tag is not None:
+    condition: dict[str, Any] = {"mode": "create"} if tag is None else {}
+    if tag not in (None, ANY):
         from azure.core import MatchConditions
 
         condition = {"etag": f'"{tag}"', "match_condition": MatchConditions.IfNotModified}
@@ -282,13 +284,16 @@ def _write_google(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
     bucket, key, *_ = fs.split_path(path)
     url = f"{fs._location}/upload/storage/v1/b/{quote(bucket)}/o"  # noqa: SLF001
     with _reader(new) as content:
-        condition = {"uploadType": "media", "name": key, "ifGenerationMatch": tag or "0"}
-        reply = fs.call("POST", url, data=content, json_out=True, **condition)
+        condition = {} if tag == ANY else {"ifGenerationMatch": tag or "0"}
+        reply = fs.call("POST", url, data=content, json_out=True, uploadType="media", name=key, **condition)
     return content_tag(reply)
 
 
-def _write_none(_fs: Any, _path: str, _new: NewFile, _tag: str | None) -> str:
-    raise NotImplementedError
+def _write_other(fs: Any, path: str, new: NewFile, tag: str | None) -> str:
+    if tag != ANY:
+        raise NotImplementedError
+    fs.put_file(str(new.open_path), path)
+    return ""
 
 
 class _Reader(io.FileIO):

@@ -182,7 +182,7 @@ class WatchTrigger(TaskTrigger):
 
     async def _payload(self) -> dict[str, Any]:
         payload = await super()._payload()
-        # Beside the value: a task of an older version reads that only.
+        # Beside the value, which is the sensor's result.
         return payload | ({_FAILED_READINGS: self._failed_readings} if self._failed_readings else {})
 
     @asynccontextmanager

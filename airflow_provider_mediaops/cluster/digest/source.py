@@ -87,7 +87,7 @@ class FoundFile(NamedTuple):
 class FoundCapture(NamedTuple):
     """The files of one capture: its text, its JSON file, or both."""
 
-    stem: str  # their path without suffix, with the store; the folder's is that without links and detours
+    stem: str  # their path without suffix, with the store, below the real path of the folder
     text: FoundFile | None = None
     json: FoundFile | None = None
 

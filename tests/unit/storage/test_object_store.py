@@ -219,7 +219,9 @@ GOOGLE = {"path": "POST https://host/upload/storage/v1/b/bucket/o", "uploadType"
     [
         ("gs", None, {**GOOGLE, "ifGenerationMatch": "0", "json_out": True}),
         ("gs", "v1", {**GOOGLE, "ifGenerationMatch": "v1", "json_out": True}),
+        ("gs", object_store.ANY, {**GOOGLE, "json_out": True}),
         ("abfs", None, {"path": "bucket/d.jsonl", "mode": "create"}),
+        ("abfs", object_store.ANY, {"path": "bucket/d.jsonl"}),
     ],
 )
 def test_condition_of_a_write_is_sent_in_the_words_of_the_cloud(
